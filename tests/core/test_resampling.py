@@ -65,8 +65,8 @@ def test_the_paired_test_is_that_of_all_resamples(kind: Kind) -> None:
         score_a, score_b = (kind.score(pick(system, drawn), pick(TARGET, drawn)).score for system in (A, OTHER))
         signed.append(score_a - score_b)
     sizes = np.abs(signed)
-    rows = [count_rows(system, TARGET, scorer) for system in (A, OTHER)]
-    result = run_paired_test(*rows, scorer, 20_000, confidence=0.8)
+    a, other = (count_rows(system, TARGET, scorer) for system in (A, OTHER))
+    result = run_paired_test(a, other, scorer, 20_000, confidence=0.8)
     assert (result.low, result.high) == pytest.approx(tuple(np.quantile(signed, [0.1, 0.9])), abs=0.01)
     assert (result.score_a, result.score_b) == (kind.score(A, TARGET), kind.score(OTHER, TARGET))
     assert result.difference == result.score_a - result.score_b
@@ -81,8 +81,8 @@ def test_the_paired_test_is_that_of_all_resamples(kind: Kind) -> None:
 def test_means_of_numbers_are_compared_as_numpy_would(pairs: list[tuple[int, int]], seed: int) -> None:
     a, b = np.array(pairs).T
     ones = torch.ones(len(a), dtype=torch.float64)
-    rows = [torch.stack([torch.from_numpy(numbers).double(), ones], 1) for numbers in (a, b)]
-    test = run_paired_test(*rows, RatioScorer("score"), 99, seed, confidence=0.8)
+    rows_a, rows_b = (torch.stack([torch.from_numpy(numbers).double(), ones], 1) for numbers in (a, b))
+    test = run_paired_test(rows_a, rows_b, RatioScorer("score"), 99, seed, confidence=0.8)
     differences = (a - b)[draw_resamples(99, len(a), seed)].mean(1)
     assert (test.score_a, test.score_b) == pytest.approx((a.mean(), b.mean()))
     assert (test.low, test.high) == pytest.approx(tuple(np.quantile(differences, [0.1, 0.9])))
@@ -179,7 +179,8 @@ SYSTEMS = [torch.arange(74.0, dtype=torch.float64).reshape(37, 2), torch.ones(37
 def test_a_seed_determines_the_draws_and_leaves_the_generators_of_pytorch_alone() -> None:
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    first, same, other = (sum_resamples(SYSTEMS, 20, seed)[0] for seed in (1, np.int64(1), 2))
+    seeds: list[Any] = [1, np.int64(1), 2]
+    first, same, other = (sum_resamples(SYSTEMS, 20, seed)[0] for seed in seeds)
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(first, same)
     assert not torch.equal(first, other)
@@ -251,13 +252,13 @@ def compare_with_sacrebleu(a: list[str], b: list[str], references: list[list[str
     """Compare the scores, the p-value, and the interval of the second system, and return our p-value."""
     groups = list(zip(*references))
     scorer = BLEUScorer(BLEUSettings.from_options(percent=True))
-    rows = [count_rows(system, groups, scorer) for system in (a, b)]
-    ours = run_paired_test(*rows, scorer)
+    rows_a, rows_b = (count_rows(system, groups, scorer) for system in (a, b))
+    ours = run_paired_test(rows_a, rows_b, scorer)
     peer = SacrePairedTest([("a", a), ("b", b)], {"BLEU": SacreBLEU(references=references)}, None, "bs")
-    theirs = peer()[1]["BLEU"][1]
+    theirs: Any = peer()[1]["BLEU"][1]
     assert ours.score_b == pytest.approx(theirs.score, abs=1e-9)
     assert ours.p_value == pytest.approx(theirs.p_value, abs=0.02)
-    assert interval_from(rows[1], scorer, 0.95, 1000, 0).half_width == pytest.approx(theirs.ci, rel=0.1)
+    assert interval_from(rows_b, scorer, 0.95, 1000, 0).half_width == pytest.approx(theirs.ci, rel=0.1)
     return ours.p_value
 
 
