@@ -130,7 +130,13 @@ class BestValidations:
         """
         judgments = self._judge(scored, found)
         # Scores may differ in the last bit between processors.
-        new = run_in_process_0(lambda: [name for name, best in found.items() if _improves(judgments[name].test, best)])
+        new = run_in_process_0(
+            lambda: [
+                name
+                for name, best in found.items()
+                if best.is_itself or judgments[name].test.difference * best.scorer.sign > 0
+            ]
+        )
         compared = []
         for score in scored:
             if score.name in judgments:
@@ -203,11 +209,6 @@ def _saved_rows(saved: SavedLoaders, name: Name, own_rows: Mapping[Name, Sentenc
     """The rows of a loader in the best validation."""
     of_loader = saved[name.loader]
     return SentenceRows(of_loader["identity"], of_loader["statistics"], own_rows[name].scorer)
-
-
-def _improves(test: PairedTest, best: Best) -> bool:
-    """Whether a score is the best so far."""
-    return best.is_itself or test.difference * best.scorer.sign > 0
 
 
 def suspect_few_sentences(found: Mapping[Name, Best]) -> Iterator[Mistake]:

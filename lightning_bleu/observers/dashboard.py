@@ -59,14 +59,13 @@ class Dashboard:
 
     def find_refused(self, validation: Validation) -> dict[str, str]:
         """The logged names that a logger of the trainer refuses, each with the reason. Collective."""
-
-        def find() -> dict[str, str]:
-            refused: dict[str, str] = {}
-            for adapter in self._trainer_adapters:
-                refused |= adapter.find_refused(validation.numbers)
-            return refused
-
-        return run_in_process_0(find)
+        return run_in_process_0(
+            lambda: {
+                name: reason
+                for adapter in self._trainer_adapters
+                for name, reason in adapter.find_refused(validation.numbers).items()
+            }
+        )
 
     def show(
         self,
