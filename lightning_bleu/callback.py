@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,10 +18,11 @@ from lightning_bleu.evaluation.callables import call_with_third
 from lightning_bleu.evaluation.loaders import Origin
 from lightning_bleu.evaluation.monitors import suspect_early_saving, suspect_monitors
 from lightning_bleu.evaluation.names import STEPS, check_names, name_loaders
-from lightning_bleu.evaluation.options import EvaluatorOptions, MetricsByName, check_single, check_unknown, show_options
+from lightning_bleu.evaluation.options import EvaluatorOptions, MetricsByName, check_names_of_options, show_options
 from lightning_bleu.evaluation.outputs import read_step, suspect_keys
 from lightning_bleu.evaluation.validation import Validation
 from lightning_bleu.evaluator import Evaluator, StartedValidation
+from lightning_bleu.observers.dashboard import Dashboard
 from lightning_bleu.observers.results import Results
 
 if TYPE_CHECKING:
@@ -60,8 +62,9 @@ class BLEUCallback(pl.Callback):
 
     Raises:
         TypeError: for options of the wrong type; in an epoch, if the steps return no `preds` and `target`.
-        ValueError: for options that are out of range; when a run or an epoch begins, if a logger cannot take the names,
-            two callbacks have the same names, metrics read ids differently, or processes have different options.
+        ValueError: for options that are out of range; when a run or an epoch begins, if two callbacks have the same
+            names, metrics read ids differently, or processes have different options; in the sanity check, if a logger
+            refuses the name of a number.
 
     Notes:
         The step returns ``{"preds": ..., "target": ...}`` or ``(preds, target)``; see :meth:`CorpusBLEU.update`.
@@ -83,10 +86,9 @@ class BLEUCallback(pl.Callback):
             is_list = isinstance(dataloader_names, Sequence) and not isinstance(dataloader_names, str)
             if not (is_list and dataloader_names and all(isinstance(item, str) for item in dataloader_names)):
                 raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
-        owner, known = type(self).__name__, EvaluatorOptions.__annotations__
-        check_single(metrics, more_metrics, owner)
-        unknown = {name: value for name, value in options.items() if name not in known}
-        check_unknown(unknown, ["extract", "dataloader_names", *known], owner)
+        check_names_of_options(
+            type(self).__name__, options, [metrics, *more_metrics], others=["extract", "dataloader_names"]
+        )
         self.evaluator = Evaluator(metrics, **options)
         if dataloader_names is not None:
             check_names("loaders", dataloader_names, self.evaluator.reserved_names)
@@ -107,11 +109,11 @@ class BLEUCallback(pl.Callback):
         return self._generate_state_key(log_name=self.evaluator.namings["val"].tag("{metric}"))
 
     def state_dict(self) -> dict[str, Any]:
-        """The best or the first validations, to save in a checkpoint; see :meth:`Evaluator.state_dict`."""
+        """The best validations, to save in a checkpoint; see :meth:`Evaluator.state_dict`."""
         return self.evaluator.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restore the best or first validations from a checkpoint, unless it is loaded to validate or to test."""
+        """Restore the best validations from a checkpoint, unless it is loaded to validate or to test."""
         if self._is_fit:
             self.evaluator.load_state_dict(state_dict)
 
@@ -119,7 +121,7 @@ class BLEUCallback(pl.Callback):
         """Open the folder of the translations, check names, and warn about likely mistakes. Collective.
 
         Raises:
-            ValueError: if two callbacks have one name, a logger cannot take the names, or files cannot be written.
+            ValueError: if two callbacks have one name, or files cannot be written.
         """
         callbacks = trainer.callbacks  # type: ignore[attr-defined]
         namings = self.evaluator.namings
@@ -175,7 +177,7 @@ class BLEUCallback(pl.Callback):
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """The weights are no longer those of the checkpoint from which training resumes.
 
-        The loaders and the schedulers are known now.
+        The schedulers are known now, and loggers can be opened.
         """
         self._loaded = None
         evaluator = self.evaluator
@@ -188,6 +190,7 @@ class BLEUCallback(pl.Callback):
         steps = math.inf if math.isinf(batches) else math.ceil(batches) * epochs
         for message in suspect_early_saving(callbacks, evaluator.namings.values(), evaluator.metrics, steps):
             evaluator.warn_once(message)
+        Dashboard(_find_loggers(trainer), (), evaluator.warn_once)  # warns about them, also without a sanity check
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start a validation or a test."""
@@ -238,15 +241,24 @@ class BLEUCallback(pl.Callback):
         """Log the scores, and show and write the sentences."""
         started = self._find_started()
         self._started = None  # frees the memory
-        is_partial = trainer.fast_dev_run or trainer.sanity_checking  # type: ignore[attr-defined]
-        validation = self.evaluator.score(started, is_partial=is_partial, may_replace=self._is_fit)
+        validation = self.evaluator.score(
+            started,
+            is_trial=trainer.fast_dev_run or trainer.sanity_checking,  # type: ignore[attr-defined]
+            is_limited=is_limited(trainer, started.stage),
+            may_replace=self._is_fit,
+        )
         may_skip_all = self.extract is not None or self.evaluator.options.only is not None or trainer.sanity_checking
         if set(validation.returned) == {False} and not may_skip_all:
             step_name = STEPS[started.stage]
             read_step(None, step_name, step_name)  # raises an error
-        _log_numbers(validation, trainer, pl_module)
+        refused = started.dashboard.find_refused(validation) if trainer.loggers else {}
+        for reason in refused.values():
+            if trainer.sanity_checking:
+                raise ValueError(reason)
+            self.evaluator.warn_once(reason)
+        _log_numbers(validation, trainer, pl_module, refused)
         if trainer.sanity_checking:
-            self.evaluator.rehearse(started, validation)
+            self.evaluator.rehearse(validation)
             return
         step, epoch = self._find_place(trainer)
         self.evaluator.publish(started, validation, step, epoch, shown_step=logged_step(trainer))
@@ -300,8 +312,13 @@ class LoadedWeights(NamedTuple):
     epoch: int | None
 
 
-def _log_numbers(validation: Validation, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-    """Log the numbers of a validation with Lightning. Only scores of loaders and of all are on the progress bar."""
+def _log_numbers(
+    validation: Validation, trainer: pl.Trainer, pl_module: pl.LightningModule, refused: Collection[str]
+) -> None:
+    """Log the numbers of a validation with Lightning. Those that a logger refuses go to no logger.
+
+    Only scores of loaders and of all are on the progress bar.
+    """
     # If the module logs them in the hook that ends the epoch, Lightning raises an error.
     taken = sorted(validation.numbers.keys() & logged_names(trainer))
     if taken:
@@ -317,6 +334,7 @@ def _log_numbers(validation: Validation, trainer: pl.Trainer, pl_module: pl.Ligh
             logged,
             torch.tensor(value, dtype=dtype, device=pl_module.device),
             prog_bar=is_single_score,
+            logger=False if logged in refused else None,  # True warns if there is no logger
             add_dataloader_idx=False,
             sync_dist=trainer.world_size > 1,
             reduce_fx="max",
@@ -370,6 +388,12 @@ def logged_names(trainer: Any) -> set[str]:
     """The names that the module and other callbacks have logged so far in this validation or test."""
     items = trainer._results.valid_items()
     return {trainer._results._forked_name(item, on_step=False)[0] for _, item in items if item.meta.on_epoch}
+
+
+def is_limited(trainer: Any, stage: str) -> bool:
+    """Whether only some batches of a stage run, because of ``limit_val_batches``, for example."""
+    limit = trainer.limit_test_batches if stage == "test" else trainer.limit_val_batches
+    return limit != 1.0 or isinstance(limit, int)
 
 
 def logged_step(trainer: Any) -> int:

@@ -29,6 +29,7 @@ from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.processes import communication_device, process_count, run_in_all
 from lightning_bleu.core.settings import Decoder, check_integer
 from lightning_bleu.evaluation.accelerate_positions import count_stream
+from lightning_bleu.evaluation.best import BestValidations, SavedLoaders, check_state, suspect_few_sentences, to_saved
 from lightning_bleu.evaluation.choices import choose_sentences
 from lightning_bleu.evaluation.collector import SentenceCollector
 from lightning_bleu.evaluation.findings import select_warnings
@@ -40,14 +41,12 @@ from lightning_bleu.evaluation.metric_facts import (
     warn_about_scales,
 )
 from lightning_bleu.evaluation.names import STEPS, Naming, check_loader_names, name_loaders
-from lightning_bleu.evaluation.opponents import Opponents, SavedLoaders, suspect_few_sentences, to_saved
 from lightning_bleu.evaluation.options import (
     EvaluatorOptions,
     MetricsByName,
     Options,
     agree_on_metrics,
-    check_single,
-    check_unknown,
+    check_names_of_options,
     make_namings,
     show_options,
 )
@@ -55,25 +54,21 @@ from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.passed_metrics import read_metrics
 from lightning_bleu.evaluation.scores import score_loaders
 from lightning_bleu.evaluation.uncertainty import add_intervals
-from lightning_bleu.evaluation.validation import (
-    Validation,
-    group_by_loader,
-    name_numbers,
-    name_results,
-)
+from lightning_bleu.evaluation.validation import Validation, group_by_loader, name_numbers
 from lightning_bleu.metrics import CorpusBLEU
 from lightning_bleu.observers.dashboard import Dashboard
 from lightning_bleu.observers.loggers import check_loggers
 from lightning_bleu.observers.record import Record
 from lightning_bleu.observers.results import Results
 from lightning_bleu.observers.samples import Samples, make_samples
-from lightning_bleu.observers.scores_file import name_run
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreMetric
     from torchmetrics import Metric
     from typing_extensions import Never, Unpack
 
+_MAX_LOADERS = 20
+"""The number of loaders whose samples and figures are shown."""
 _MAX_TEXTS = 10_000
 """The number of sentences from which samples are chosen, so that their texts need a bounded amount of memory."""
 
@@ -125,14 +120,14 @@ class Evaluator:
         log_name: the logged names, with ``{stage}`` (``val`` or ``test``) and ``{metric}``, such as
             ``"{stage}/{metric}"``.
         parts: whether to log the components of scores, or a list of those to log. For BLEU, the list may also have
-            ``"bleu_1"`` to ``"bleu_N"``, the scores of ``CorpusBLEU(max_order=n)``.
-        samples: show the first N and the worst N sentences of each validation. 0 turns off samples, figures, and the
-            histogram.
+            ``"bleu_1"`` to ``"bleu_N"``, the scores of ``CorpusBLEU(max_order=n)``. Results always have them.
+        samples: show the first N and the worst N sentences of each loader, for up to 20 loaders. 0 turns off samples
+            and figures.
         translations: a folder for the texts and scores of each validation, one for each training run; True for the
             folder ``translations`` of a Trainer's run. The loader must not shuffle, unless sentences have an ``index``.
         confidence: the level of the logged confidence intervals, in 0..1, such as 0.95; no intervals when None.
-        compare_to: ``"best"`` to compare with the best validation so far, on the same sentences.
-            Tests are not compared.
+        compare_to: ``"best"`` to compare with the best validation so far, on the same sentences. Tests are not
+            compared.
         only: names of loaders, labels of groups, or ``"LOADER/GROUP"`` to score; everything when None.
         loggers: a ``SummaryWriter``, a run of W&B, or any logger of Lightning; those of a Trainer need not be listed.
             Only those of process 0 are used.
@@ -162,9 +157,7 @@ class Evaluator:
         *more_metrics: Never,
         **options: Unpack[EvaluatorOptions],
     ) -> None:
-        owner, known = type(self).__name__, EvaluatorOptions.__annotations__
-        check_single(metrics, more_metrics, owner)
-        check_unknown({name: value for name, value in options.items() if name not in known}, known, owner)
+        check_names_of_options(type(self).__name__, options, [metrics, *more_metrics])
         self.options = Options(metrics=metrics, **options)
         check_loggers(self.options.loggers)
         self.metrics = read_metrics(CorpusBLEU() if metrics is None else metrics)
@@ -177,7 +170,7 @@ class Evaluator:
         self.record: Record | None = None
         self.warn_once = WarnOnce()
         self._results_by_stage: dict[str, Results] = {}
-        self._opponents = Opponents(self.options.confidence)
+        self._best = BestValidations(self.options.confidence)
         self._started: StartedValidation | None = None
 
     # In a training loop
@@ -191,8 +184,8 @@ class Evaluator:
             stage: ``"val"`` or ``"test"``.
 
         Raises:
-            ValueError: if metrics read ids differently, a logger cannot take the names, ``translations=True`` has no
-                Trainer, or processes have different options.
+            ValueError: if metrics read ids differently, ``translations=True`` has no Trainer, or processes have
+                different options.
         """
         check_choice("stage", stage, STEPS)
         several = loaders if isinstance(loaders, Mapping | list | tuple) else [loaders]
@@ -219,8 +212,9 @@ class Evaluator:
         """Count the sentences of a batch.
 
         Args:
-            preds, target, sample_mask, index: see :meth:`CorpusBLEU.update`. A `target` of None means that there are no
-                references. With a `group`, several sentences can have one index.
+            preds, target, sample_mask: see :meth:`CorpusBLEU.update`.
+            index: the position of each sentence in its dataset, from 0, shape ``(sentences,)``. A position counts once;
+                with a `group`, once per label.
             source: the source sentences, as strings, or as ids, which are decoded like the hypotheses.
             group: a label per sentence, such as its language, for a score per group.
             batch_idx: the number of the batch in its loader, if some batches are skipped; counted when None.
@@ -230,8 +224,8 @@ class Evaluator:
             RuntimeError: before :meth:`start`.
             IndexError: if there is no such loader.
             TypeError, ValueError: see :meth:`CorpusBLEU.update`.
-            ValueError: if only some batches of a loader have `target`, `source`, `index`, or `group`, or for a label
-                that is logged as something else, such as ``"low"``.
+            ValueError: if only some batches of a loader have `source`, `index`, or `group`, or for a label that is
+                logged as something else, such as ``"low"``.
         """
         collector = self._find_started().collector
         dataloader_idx = check_integer("dataloader_idx", dataloader_idx)
@@ -269,8 +263,8 @@ class Evaluator:
         return self._started
 
     def state_dict(self) -> dict[str, Any]:
-        """The validations that `compare_to` needs, to save in a checkpoint; empty if there are none."""
-        return self._opponents.state_dict()
+        """The best validations, which `compare_to` needs, to save in a checkpoint; empty if there are none."""
+        return self._best.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore what :meth:`state_dict` saved.
@@ -278,7 +272,9 @@ class Evaluator:
         Raises:
             ValueError: if it is no such state, or has a format that this version cannot read.
         """
-        self._opponents.load_state_dict(state_dict)
+        check_state(state_dict)
+        if self.options.compare_to is not None:
+            self._best.load_state_dict(state_dict)
 
     # In a Trainer: its adapter begins, scores, and publishes each validation
 
@@ -320,13 +316,15 @@ class Evaluator:
             device: the device for communication; when None, one that the process group can use.
 
         Raises:
-            ValueError: for names that are reserved, if metrics read ids differently, if a logger cannot take the names,
-                or if processes have different options.
+            ValueError: for names that are reserved, if metrics read ids differently, or if processes have different
+                options.
         """
         options = self.options
         naming = naming or self.namings[stage]
         decoder = options.decoder or decoder
-        metrics = agree_on_metrics(options, self.metrics, stage, names, decoder, has_extract=has_extract)
+        metrics = agree_on_metrics(
+            options, self.metrics, stage, names, decoder, self._best.checksum, has_extract=has_extract
+        )
         if folder is not None:
             self.open_record(folder)
         check_loader_names(stage, names, self.reserved_names)
@@ -336,7 +334,6 @@ class Evaluator:
         for name, dataloader in zip_longest(names, dataloaders):
             labels = options.labels_of(name or dataset)
             loaders.append(Loader(name, reading, dataloader, origin, needed_by, labels))
-        scored_names = [loader.name for loader in loaders if not loader.is_ignored]
         dashboard = Dashboard(loggers, options.loggers, self.warn_once)
         collector = SentenceCollector(
             metrics, loaders, reserved=self.reserved_names, max_texts=self._find_max_texts(), warn=self.warn_once
@@ -345,56 +342,67 @@ class Evaluator:
             for dataloader in dataloaders:
                 count_stream(dataloader)
         if self.record is not None:
-            for name in scored_names:
-                self.record.check_folder(*naming.folder, name)
+            for loader in loaders:
+                if not loader.is_ignored:
+                    self.record.check_folder(*naming.folder, loader.name)
         return StartedValidation(
             stage, naming, dataset, metrics, collector, dashboard, device or communication_device()
         )
 
-    def score(self, started: StartedValidation, *, is_partial: bool = False, may_replace: bool = True) -> Validation:
+    def score(
+        self,
+        started: StartedValidation,
+        *,
+        is_trial: bool = False,
+        is_limited: bool = False,
+        may_replace: bool = True,
+    ) -> Validation:
         """Score the sentences of all processes. Nothing is logged, shown, written, or kept yet. Collective.
 
         Args:
             started: the validation.
-            is_partial: whether it is a part of one, which is compared with itself, and whose texts are not examined.
+            is_trial: whether it is a few batches to see if they work. It is compared with itself, and its texts are not
+                examined.
+            is_limited: whether only some batches were validated, so that loaders and groups may be missing.
             may_replace: whether it becomes the new best if it is better.
         """
         options, naming = self.options, started.naming
         gathered = started.collector.gather(started.device)
         mistakes: list[Mistake] = []
-        scored = score_loaders(started.metrics, gathered, options.parts, mistakes)
+        named_parts = () if isinstance(options.parts, bool) else options.parts
+        scored = score_loaders(started.metrics, gathered, named_parts, mistakes)
         if options.confidence is not None:
             scored = add_intervals(scored, options.confidence)
-        new_opponents: Mapping[str, SavedLoaders] = {}
+        new_best: Mapping[str, SavedLoaders] = {}
         if self._compares(started.stage):
-            opponents = self._opponents.find(scored, naming, may_compare=not is_partial)
-            scored, new = self._opponents.compare(scored, opponents)
-            if not is_partial:
-                new_opponents = to_saved(scored, new if may_replace else (), naming)
-                mistakes += suspect_few_sentences(opponents)
-        findings = [] if is_partial else started.collector.find_findings(gathered)
+            may_replace = may_replace and not is_trial
+            found = self._best.find(scored, naming, may_compare=not is_trial, may_replace=may_replace)
+            scored, new = self._best.compare(scored, found)
+            if may_replace:
+                new_best = to_saved(scored, new, naming)
+            if not is_trial:
+                mistakes += suspect_few_sentences(found)
+        findings = [] if is_trial else started.collector.find_findings(gathered)
         mistakes += select_warnings(findings)
         validation = Validation(
             naming,
             started.metrics,
             group_by_loader(scored, gathered),
             scored,
-            name_results(scored, naming),
-            name_numbers(scored, naming),
+            {naming.render(score.name): score.result for score in scored},
+            name_numbers(scored, naming, options.parts),
             findings,
-            new_opponents,
+            new_best,
             started.collector.returned,
         )
         mistakes += started.collector.find_mistakes()
+        if options.only is not None and not is_trial and not is_limited:
+            mistakes += started.collector.suspect_only(options.only, gathered, started.dataset)
         run_in_all(lambda: self.warn_once.about_all(mistakes))  # a warning may be an error
         return validation
 
-    def rehearse(self, started: StartedValidation, validation: Validation) -> None:
-        """Find errors of :meth:`publish` before a training. Collective.
-
-        Raises:
-            ValueError: if a logger cannot take the names that are only known now, such as those of groups.
-        """
+    def rehearse(self, validation: Validation) -> None:
+        """Find errors of :meth:`publish` before a training: texts that cannot be decoded. Collective."""
         for loader in validation.loaders:
             loader.sentences.read(loader.sentences.readable[:1])
 
@@ -420,9 +428,9 @@ class Evaluator:
             the results, with samples in process 0.
 
         Raises:
-            OSError: if files cannot be written. Then no result and no opponent has been replaced.
+            OSError: if files cannot be written. Then no result and no best validation has been replaced.
         """
-        naming, dashboard = validation.naming, started.dashboard
+        naming = validation.naming
         results = Results(
             validation.results,
             self._choose_samples(validation),
@@ -433,13 +441,15 @@ class Evaluator:
         if self.record is not None:
             self.record.write(validation, step=step, epoch=epoch)
         self._keep_results(naming.stage, step, results)
-        self._opponents.save(validation.new_opponents)
-        if dashboard.gets_numbers:
-            numbers = {naming.shown_as(logged): number.value for logged, number in validation.numbers.items()}
-            dashboard.log_numbers(numbers, shown_step)
-        if started.stage == "val":
-            dashboard.show_charts(validation)
-        dashboard.show_samples(validation, results.samples.values(), shown_step, self.options.confidence)
+        if validation.new_best:
+            self._best.save(validation.new_best)
+        started.dashboard.show(
+            validation,
+            results.samples.values(),
+            shown_step,
+            has_charts=started.stage == "val",
+            confidence=self.options.confidence,
+        )
         return results
 
     # Their parts
@@ -465,14 +475,14 @@ class Evaluator:
         if not self.options.samples:
             return {}
         samples = {}
-        for loader in validation.loaders:
+        for loader in validation.loaders[:_MAX_LOADERS]:
             name = "/".join(filter(None, [validation.naming.stage, loader.name]))
             samples[name] = make_samples(loader, choose_sentences(loader, self.options.samples), name)
         return samples
 
     def _name_page(self, places: Iterable[str]) -> str:
         """The title of a page of results: of which run, stages, and steps they are, and the date."""
-        run = "" if self.record is None else f"{name_run(self.record.folder)}, "
+        run = "" if self.record is None else f"{self.record.run_name}, "
         return f"{run}{' and '.join(places)}, {datetime.date.today()}"
 
     def _keep_results(self, stage: str, step: int, results: Results) -> None:

@@ -6,11 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-import torch
-
-from lightning_bleu.bleu import BLEUScorer, BLEUSettings, Statistics
+from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.compare.comparison_page import describe_comparison
 from lightning_bleu.compare.texts import SystemTexts
 from lightning_bleu.core.batch import Sentence
@@ -18,13 +14,11 @@ from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.messages import check_choice
 from lightning_bleu.core.resampling import Interval, PairedTest
 from lightning_bleu.core.verdict import Verdict, holm, judge, max_p_value, resamples_needed
-from lightning_bleu.evaluation.choices import drop_repeats, find_changed, find_gains, find_length_buckets, find_worst
+from lightning_bleu.evaluation.choices import drop_repeats, find_changed, find_gains, find_worst
 from lightning_bleu.evaluation.findings import Finding
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.observers.samples import Sample, score_samples, split_line
-from lightning_bleu.views.blocks import (
-    View,
-)
+from lightning_bleu.views.blocks import View
 from lightning_bleu.views.marks import Line
 from lightning_bleu.views.viewable import Viewable
 
@@ -56,11 +50,11 @@ class Changes(NamedTuple):
 
     Attributes:
         improved: those that it translates better, those that changed most first.
-        got_worse: those that it translates worse.
+        worsened: those that it translates worse.
     """
 
     improved: list[Change]
-    got_worse: list[Change]
+    worsened: list[Change]
 
 
 class ChangeCounts(NamedTuple):
@@ -69,28 +63,14 @@ class ChangeCounts(NamedTuple):
     Attributes:
         improved: those that it translates better.
         same: those whose score is the same.
-        got_worse: those that it translates worse.
+        worsened: those that it translates worse.
         differ: those whose score differs, by a metric without a direction.
     """
 
     improved: int
     same: int
-    got_worse: int
+    worsened: int
     differ: int = 0
-
-
-class ScoresByLength(NamedTuple):
-    """The scores of sentences of similar length.
-
-    Attributes:
-        lengths: the lengths of the references, in tokens, such as ``"11–20"``.
-        counts: the number of sentences of these lengths.
-        scores: for each system, the score of these sentences.
-    """
-
-    lengths: list[str]
-    counts: list[int]
-    scores: dict[str, list[float]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -211,7 +191,7 @@ class Comparison(Viewable):
         rows, baseline_rows = self.rows[metric][system], self.rows[metric][self.baseline]
         scores, baseline_scores = rows.score_sentences(), baseline_rows.score_sentences()
         hypotheses, baseline_hypotheses = self.texts.hypotheses[system], self.texts.hypotheses[self.baseline]
-        got_worse, improved = find_changed(rows, baseline_rows, len(scores))
+        worsened, improved = find_changed(rows, baseline_rows, len(scores))
 
         def describe(numbers: Sequence[int]) -> list[Change]:
             texts = {}
@@ -219,12 +199,13 @@ class Comparison(Viewable):
                 texts[number] = (baseline_hypotheses[number], hypotheses[number], self.texts.references[number])
             changes = []
             for number, (baseline, hypothesis, references) in drop_repeats(texts, count).items():
-                source, baseline_score = self._source(number), baseline_scores[number].item()
+                source = self._source(number)
+                baseline_score = baseline_scores[number].item()
                 score = scores[number].item()
                 changes.append(Change(number + 1, source, references, baseline, hypothesis, baseline_score, score))
             return changes
 
-        return Changes(describe(improved), describe(got_worse))
+        return Changes(describe(improved), describe(worsened))
 
     def _source(self, number: int) -> str | None:
         return None if self.texts.sources is None else self.texts.sources[number]
@@ -262,33 +243,8 @@ class Comparison(Viewable):
             differ = int((rows.score_sentences() != baseline_rows.score_sentences()).sum())
             return ChangeCounts(0, len(rows) - differ, 0, differ)
         gains = find_gains(rows, baseline_rows)
-        improved, got_worse = int((gains > 0).sum()), int((gains < 0).sum())
-        return ChangeCounts(improved, len(gains) - improved - got_worse, got_worse)
-
-    def scores_by_length(self, metric: str) -> ScoresByLength:
-        """The score of each system on sentences of similar length.
-
-        Raises:
-            ValueError: if there is no such metric.
-
-        Notes:
-            The length is the reference length of BLEU in the baseline, or the number of tokens of the first reference.
-        """
-        check_choice("metric", metric, self.metrics)
-        buckets, labels = find_length_buckets(self._reference_lengths().clip(1))
-        members = [torch.from_numpy(buckets == bucket) for bucket in range(len(labels))]
-        scores = {}
-        for system, rows in self.rows[metric].items():
-            sums = torch.stack([rows.statistics[is_member].sum(0) for is_member in members])
-            scores[system] = rows.scorer.score(sums).tolist()
-        return ScoresByLength(labels, np.bincount(buckets).tolist(), scores)
-
-    def _reference_lengths(self) -> npt.NDArray[np.int64]:
-        for rows in self.rows.values():
-            baseline = rows[self.baseline]
-            if isinstance(baseline.scorer, BLEUScorer):
-                return Statistics.unpack(baseline.statistics).reference_length.numpy()
-        return np.array([len(self.tokenize(references[0]).tokens) for references in self.texts.references])
+        improved, worsened = int((gains > 0).sum()), int((gains < 0).sum())
+        return ChangeCounts(improved, len(gains) - improved - worsened, worsened)
 
     def tokenize(self, text: str) -> Line:
         """A text with its tokens, as BLEU counts them."""

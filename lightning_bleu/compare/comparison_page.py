@@ -10,17 +10,13 @@ from lightning_bleu.core.scoring import describe_directions, format_in_unit
 from lightning_bleu.evaluation.findings import describe_findings
 from lightning_bleu.observers.samples import label_references
 from lightning_bleu.views.blocks import (
-    Bar,
     Block,
     Cell,
-    Chart,
     Example,
     ExampleLine,
     Examples,
     Heading,
     Note,
-    Part,
-    Point,
     Range,
     Span,
     Table,
@@ -37,8 +33,6 @@ _MAX_IN_TITLE = 3
 """The number of compared systems up to which a title names them."""
 _MAX_NAME = 60
 """The maximum number of characters of a name in a sentence."""
-_MAX_CHARTED = 5
-"""The number of systems up to which a chart can tell them apart."""
 _TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 
 
@@ -53,7 +47,6 @@ def describe_comparison(comparison: Comparison, examples: int) -> View:
     if counts:
         has_direction = comparison.rows[metric][comparison.baseline].scorer.higher_is_better is not None
         blocks.append(_change_table(counts, metric, has_direction=has_direction))
-    blocks += _length_charts(comparison)
     if examples > 0:
         for system, of_system in counts.items():
             blocks += _changed_sentences(comparison, metric, system, of_system, examples)
@@ -115,25 +108,13 @@ def _score_table(comparison: Comparison, metric: str) -> Table:
     """The scores of a metric, their differences from the baseline, and what is known about chance."""
     note = describe_directions({metric: comparison.rows[metric][comparison.baseline].scorer.higher_is_better})
     interval_name = f"{100 * comparison.confidence:g}% interval"
-    intervals = comparison.intervals[metric]
+    baseline = comparison.intervals[metric][comparison.baseline]
+    percent = baseline.percent
+    score = format_in_unit(baseline.score, percent)
     if len(comparison.systems) == 1:
-        interval = intervals[comparison.baseline]
-        low, high = (format_in_unit(end, interval.percent) for end in (interval.low, interval.high))
-        row: list[TableCell] = [comparison.baseline, format_in_unit(interval.score, interval.percent)]
-        row.append(f"{low} to {high}")
-        return Table([metric, "score", interval_name], [row], note=note)
-    baseline = intervals[comparison.baseline]
-    rows: list[list[TableCell]] = [
-        [
-            comparison.baseline,
-            format_in_unit(baseline.score, baseline.percent),
-            "",
-            Cell("baseline", "quiet"),
-            "",
-            "",
-            "",
-        ]
-    ]
+        shown_interval = f"{format_in_unit(baseline.low, percent)} to {format_in_unit(baseline.high, percent)}"
+        return Table([metric, "score", interval_name], [[comparison.baseline, score, shown_interval]], note=note)
+    rows: list[list[TableCell]] = [[comparison.baseline, score, "", Cell("baseline", "quiet"), "", "", ""]]
     rows += [_compared_row(comparison, metric, system) for system in comparison.systems[1:]]
     return Table([metric, "score", "difference", "", interval_name, "", "p"], rows, note=note)
 
@@ -144,16 +125,12 @@ def _compared_row(comparison: Comparison, metric: str, system: str) -> list[Tabl
     low, high = test.low or 0.0, test.high or 0.0
     word = comparison.verdict(metric, system).word
     tone = _TONES.get(word, "quiet")
-    shown_low, shown_high = (format_in_unit(end, test.percent, "+") for end in (low, high))
-    return [
-        system,
-        format_in_unit(test.score_a, test.percent),
-        format_in_unit(test.difference, test.percent, "+"),
-        Cell(word, tone),
-        f"{shown_low} to {shown_high}",
-        Range(test.difference, low, high, _find_axis(comparison, metric), tone),
-        f"{comparison.p_values(metric)[system]:.4f}",
-    ]
+    score = format_in_unit(test.score_a, test.percent)
+    difference = format_in_unit(test.difference, test.percent, "+")
+    interval = f"{format_in_unit(low, test.percent, '+')} to {format_in_unit(high, test.percent, '+')}"
+    drawn = Range(test.difference, low, high, _find_axis(comparison, metric), tone)
+    p_value = f"{comparison.p_values(metric)[system]:.4f}"
+    return [system, score, difference, Cell(word, tone), interval, drawn, p_value]
 
 
 def _find_axis(comparison: Comparison, metric: str) -> tuple[float, float]:
@@ -167,37 +144,13 @@ def _find_axis(comparison: Comparison, metric: str) -> tuple[float, float]:
 def _change_table(counts: Mapping[str, ChangeCounts], metric: str, *, has_direction: bool) -> Table:
     """How many sentences each system translates better and worse than the baseline, or otherwise."""
     title = f"Sentences that changed, by {metric}"
-    rows: list[list[TableCell]] = []
-    if not has_direction:
-        rows += [[system, f"{of_system.differ:,}", f"{of_system.same:,}"] for system, of_system in counts.items()]
-        return Table(["", "differ", "same"], rows, title)
-    for system, (improved, same, got_worse, _) in counts.items():
-        total = improved + same + got_worse
-        parts = [
-            Part(improved / total, "good", f"{improved:,}"),
-            Part(same / total, "quiet", f"{same:,}"),
-            Part(got_worse / total, "bad", f"{got_worse:,}"),
-        ]
-        rows.append([system, f"{improved:,}", f"{same:,}", f"{got_worse:,}", Bar(parts)])
-    return Table(["", "better", "same", "worse", "better, same, worse"], rows, title)
-
-
-def _length_charts(comparison: Comparison) -> list[Block]:
-    """The scores of sentences of similar length; nothing if all are of one length, or if there are too many systems."""
-    if len(comparison.systems) > _MAX_CHARTED:
-        return []
-    charts: list[Block] = []
-    for metric in comparison.metrics:
-        lengths, counts, scores = comparison.scores_by_length(metric)
-        if len(lengths) == 1:
-            return []
-        # Terminals may lack the dash.
-        categories = [f"{length.replace('–', '-')}\nn={count:,}" for length, count in zip(lengths, counts)]
-        series = {}
-        for system, of_system in scores.items():
-            series[system] = [Point(place, score) for place, score in enumerate(of_system)]
-        charts.append(Chart(f"{metric} by length of the reference", series, "tokens", categories))
-    return [Heading("Scores by length"), *charts]
+    rows = []
+    for system, of_system in counts.items():
+        numbers = [of_system.differ, of_system.same]
+        if has_direction:
+            numbers = [of_system.improved, of_system.same, of_system.worsened]
+        rows.append([system, *map("{:,}".format, numbers)])
+    return Table(["", "better", "same", "worse"] if has_direction else ["", "differ", "same"], rows, title)
 
 
 def _changed_sentences(
@@ -205,14 +158,12 @@ def _changed_sentences(
 ) -> list[Block]:
     """At most `examples` sentences that a system translates better than the baseline, and as many that got worse."""
     changes = comparison.changed(metric, system, examples)
-    blocks: list[Block] = []
-    for title, sentences, total in (
-        ("Improved most", changes.improved, counts.improved),
-        ("Got worse most", changes.got_worse, counts.got_worse),
-    ):
-        shown = [_to_example(comparison, metric, system, change) for change in sentences]
-        blocks.append(Examples(f"{title}: {len(shown)} of {total:,}", shown, f"By {metric}."))
-    return [Heading(f"{system} against {comparison.baseline}"), *blocks]
+    improved = [_to_example(comparison, metric, system, change) for change in changes.improved]
+    worsened = [_to_example(comparison, metric, system, change) for change in changes.worsened]
+    blocks: list[Block] = [Heading(f"{system} against {comparison.baseline}")]
+    blocks.append(Examples(f"Improved most: {len(improved)} of {counts.improved:,}", improved, f"By {metric}."))
+    blocks.append(Examples(f"Got worse most: {len(worsened)} of {counts.worsened:,}", worsened, f"By {metric}."))
+    return blocks
 
 
 def _to_example(comparison: Comparison, metric: str, system: str, change: Change) -> Example:

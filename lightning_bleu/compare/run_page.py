@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,17 +13,14 @@ from lightning_bleu.compare.texts import read_systems
 from lightning_bleu.core.scoring import describe_directions, format_in_unit
 from lightning_bleu.evaluation.findings import describe_findings
 from lightning_bleu.observers.scores_file import name_run
-from lightning_bleu.views.blocks import Bar, Block, Cell, Chart, Heading, Note, Part, Point, Table, TableCell, View
+from lightning_bleu.views.blocks import Block, Cell, Chart, Heading, Note, Point, Table, TableCell, View
 from lightning_bleu.views.text import MAX_ROWS
 
 if TYPE_CHECKING:
-    from lightning_bleu.compare.comparison import Comparison
     from lightning_bleu.compare.recorded_run import RecordedRun, RecordedValidation
 
 _MAX_COLUMNS = 8
 """The maximum number of scores in a table, of charts, and of files whose sentences are shown."""
-_MAX_POINTS = 500
-"""The maximum number of points of a curve, which is not much wider in pixels."""
 
 
 def is_test(stage: str) -> bool:
@@ -40,27 +36,6 @@ def describe_run(run: RecordedRun, examples: int) -> View:
     if examples > 0:
         blocks += _describe_sentences(run, examples)
     return View(name_run(run.folder.resolve()), blocks)
-
-
-def _keys_of(validations: Sequence[RecordedValidation]) -> list[str]:
-    """The logged names of the scores, without those of groups that have all sentences of their loader."""
-    keys = list(dict.fromkeys(key for validation in validations for key in validation.scores))
-    return [key for key in keys if not any(_repeats(key, other, validations) for other in keys)]
-
-
-def _repeats(key: str, other: str, validations: Sequence[RecordedValidation]) -> bool:
-    """Whether a score of a group or a mean is always the score that its name begins with."""
-    if key == other or not key.startswith(other):
-        return False
-    for validation in validations:
-        line, whole = validation.scores.get(key), validation.scores.get(other)
-        if line is None or whole is None or line["file"] is not None:
-            return False
-        is_mean = line.get("settings") is None
-        has_same_counts = bool(line.get("counts")) and line["counts"] == whole.get("counts")
-        if line["score"] != whole["score"] or not (is_mean or has_same_counts):
-            return False
-    return True
 
 
 def _main_key(validations: Sequence[RecordedValidation]) -> str | None:
@@ -79,14 +54,15 @@ def _describe_stage(run: RecordedRun, stage: str) -> list[Block]:
     """The validations of a stage as a table, and their scores as curves."""
     validations = run.of_stage(stage)
     main_key = _main_key(validations)
-    keys = sorted(_keys_of(validations), key=lambda key: key != main_key)  # stable: the overall score comes first
+    keys = list(dict.fromkeys(key for validation in validations for key in validation.scores))
+    keys.sort(key=lambda key: key != main_key)  # stable: the overall score comes first
     shown = keys[:_MAX_COLUMNS]
     best = {} if is_test(stage) else {key: run.best(key) for key in keys}
     blocks: list[Block] = []
     sentences = _describe_best(shown, best)
     if sentences:
         blocks.append(Note(sentences))
-    blocks.append(_validation_table(validations, shown, best, main_key, len(keys) - len(shown)))
+    blocks.append(_validation_table(validations, shown, best, len(keys) - len(shown)))
     latest = validations[-1]
     blocks += describe_findings(latest.findings, f"What stands out at step {latest.step:,}")
     if len(validations) > 1:
@@ -115,43 +91,19 @@ def _validation_table(
     validations: Sequence[RecordedValidation],
     keys: Sequence[str],
     best: Mapping[str, RecordedValidation | None],
-    main_key: str | None,
     missing: int,
 ) -> Table:
-    """A row per validation, with a bar for the main score."""
-    bars = {} if main_key is None else _make_bars(validations, main_key)
+    """A row per validation."""
     header = ["step", "epoch", *keys]
-    if bars:
-        low, high = min(bars, key=bars.__getitem__), max(bars, key=bars.__getitem__)
-        ends = [_format_score(validations[place], str(main_key)) for place in (low, high)]
-        header.append(f"{main_key}, {ends[0]} to {ends[1]}")
     rows = []
-    for place, validation in list(enumerate(validations))[-MAX_ROWS:]:
+    for validation in validations[-MAX_ROWS:]:
         row: list[TableCell] = [f"{validation.step:,}", "" if validation.epoch is None else f"{validation.epoch:g}"]
         for key in keys:
             text = _format_score(validation, key)
             is_best = len(validations) > 1 and best.get(key) is validation
             row.append(Cell(f"{text} *", "best") if is_best else text)
-        if bars:
-            row.append(Bar([Part(bars.get(place, 0.0))]))
         rows.append(row)
     return Table(header, rows, validations[0].stage, _describe_columns(validations, keys, missing), text_columns=0)
-
-
-def _make_bars(validations: Sequence[RecordedValidation], key: str) -> dict[int, float]:
-    """The lengths of the bars of a score, by the place of its validation; none if all scores are equal.
-
-    The lowest score has a short bar, so that it can be seen.
-    """
-    scores = {}
-    for place, validation in enumerate(validations):
-        score = validation.score(key)
-        if score is not None:
-            scores[place] = score
-    low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
-    if low == high:
-        return {}
-    return {place: 0.04 + 0.96 * (score - low) / (high - low) for place, score in scores.items()}
 
 
 def _describe_columns(validations: Sequence[RecordedValidation], keys: Sequence[str], missing: int) -> str:
@@ -170,24 +122,14 @@ def _describe_columns(validations: Sequence[RecordedValidation], keys: Sequence[
 
 
 def _curve(validations: Sequence[RecordedValidation], key: str, best: RecordedValidation | None) -> Chart:
-    """A score over the steps, with its interval. If there are very many validations, some are skipped."""
-    points = []
-    best_point = None
-    stride = math.ceil(len(validations) / _MAX_POINTS)
-    last = len(validations) - 1
-    for place, validation in enumerate(validations):
-        is_shown = (last - place) % stride == 0 or validation is best
-        if not is_shown:
-            continue
+    """A score over the steps, with its interval."""
+    points = {}
+    for validation in validations:
         score = validation.score(key)
-        if score is None:
-            continue
-        interval = validation.scores[key].get("interval") or {}
-        point = Point(validation.step, score, interval.get("low"), interval.get("high"))
-        points.append(point)
-        if validation is best:
-            best_point = point
-    return Chart(key, {key: points}, "step", best=best_point)
+        if score is not None:
+            interval = validation.scores[key].get("interval") or {}
+            points[validation.step] = Point(validation.step, score, interval.get("low"), interval.get("high"))
+    return Chart(key, list(points.values()), "step", best=None if best is None else points.get(best.step))
 
 
 # Sentences
@@ -195,8 +137,7 @@ def _curve(validations: Sequence[RecordedValidation], key: str, best: RecordedVa
 
 def _describe_sentences(run: RecordedRun, examples: int) -> list[Block]:
     """The worst sentences of the best validation; of the latest, if the translations of the best were deleted."""
-    validations = [validation for validation in run.validations if not is_test(validation.stage)]
-    validations = validations or list(run.validations)
+    validations = [validation for validation in run.validations if not is_test(validation.stage)] or run.validations
     key = _main_key(validations)
     best = None if key is None else run.best(key)
     candidates = list(reversed(validations))
@@ -208,9 +149,8 @@ def _describe_sentences(run: RecordedRun, examples: int) -> list[Block]:
             continue
         blocks: list[Block] = []
         if best is not None and validation is not best:
-            blocks.append(
-                Note(f"The translations of the best validation, step {best.step:,}, were deleted.", quiet=True)
-            )
+            note = f"The translations of the best validation, step {best.step:,}, were deleted."
+            blocks.append(Note(note, quiet=True))
         for file in files[:_MAX_COLUMNS]:
             blocks += _describe_file(run, file, examples, is_only=len(files) == 1)
         return [Heading(f"Sentences of step {validation.step:,}"), *blocks] if blocks else []
@@ -228,14 +168,9 @@ def _describe_file(run: RecordedRun, file: Path, examples: int, *, is_only: bool
     """The worst sentences of a file."""
     name = file.relative_to(run.folder).as_posix()
     try:
-        scored = _score_file(name, file)
+        scored = compare_texts(read_systems({name: file}, None, None), resamples=1, warn=lambda message: None)
     except (ValueError, OSError, ImportError) as error:
         # Such as a single sentence, a metric that the record cannot make again, or one whose package is missing here.
         return [Note(f"{name}: {error}", quiet=True)]
     worst = describe_worst(scored, examples, "" if is_only else f"{name}: ")
     return [worst] if worst.items else []  # all may be perfect
-
-
-def _score_file(name: str, file: Path) -> Comparison:
-    """The scores of the sentences of a file, by the metrics of the record."""
-    return compare_texts(read_systems({name: file}, None, None), resamples=1, warn=lambda message: None)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from lightning_bleu.observers.scores_file import is_recorded, lacks_references, read_reference_counts
+from lightning_bleu.observers.scores_file import is_recorded, read_reference_counts
 
 TextFile: TypeAlias = str | os.PathLike[str]
 """A file with a sentence per line."""
@@ -96,12 +96,6 @@ def _check_counts(texts: SystemTexts) -> None:
 def _read_references(references: Any, files: Mapping[str, Path]) -> list[list[str]]:
     """The references of each sentence, from what the user passed, or from the files beside the systems."""
     if references is None:
-        for file in files.values():
-            if lacks_references(file):
-                raise ValueError(
-                    f"{str(file)!r} was written without references, so those beside it are not its own: pass "
-                    "references=..."
-                )
         beside = _read_reference_files(_find_beside(files.values(), r"ref(-\d+)?\.txt"))
         if beside:
             return _drop_repeated(beside, files.values())

@@ -29,10 +29,9 @@ from lightning_bleu.core.forms import (
     join,
     kind_of,
     remove_special_ids,
-    segment_count,
 )
 from lightning_bleu.core.mistakes import Mistake, find_mistakes
-from lightning_bleu.core.recognize import check_layout, recognize, recognize_hypotheses, recognize_sources
+from lightning_bleu.core.recognize import check_layout, recognize, recognize_sources
 from lightning_bleu.core.settings import Decoder, Settings
 
 
@@ -129,22 +128,16 @@ def read_batch(
     return batch if mask is None else select_sentences(batch, mask)
 
 
-def read_sentences(preds: Hypotheses, target: References | None, settings: Settings) -> Batch:
+def read_sentences(preds: Hypotheses, target: References, settings: Settings) -> Batch:
     """Check the sentences of a call, copy them to the CPU, and remove padding or decode ids; see :func:`read_batch`.
 
     Example:
-        >>> read_sentences([[5, 6], [7]], None, Settings.from_options()).texts()
-        [('5 6', []), ('7', [])]
+        >>> read_sentences([[5, 6], [7]], [[5], [7]], Settings.from_options()).texts()
+        [('5 6', ['5']), ('7', ['7'])]
     """
-    if target is None:
-        hypotheses = recognize_hypotheses(preds)
-        references: Form = Tokens([])
-        counts = np.zeros(segment_count(hypotheses), np.int64)
-        segments, _ = _read(hypotheses, counts, settings)
-    else:
-        hypotheses, references, counts = recognize(preds, target, decodable=settings.decoder is not None)
-        check_layout(hypotheses, references, settings.removed_ids)
-        segments, counts = _read_pair(hypotheses, references, counts, settings)
+    hypotheses, references, counts = recognize(preds, target, decodable=settings.decoder is not None)
+    check_layout(hypotheses, references, settings.removed_ids)
+    segments, counts = _read_pair(hypotheses, references, counts, settings)
     mistakes = list(find_mistakes(hypotheses, references, segments, counts, settings))
     widths = _widths_of(hypotheses, references)
     device = getattr(hypotheses, "device", CPU)

@@ -1,12 +1,10 @@
-"""Which sentences a validation shows: the first, the worst, and those that changed; and those of similar length."""
+"""Which sentences are shown: the first and the worst of a validation, and those that differ between two systems."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -14,37 +12,6 @@ from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.scoring import Scorer
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.evaluation.validation import ScoredLoader
-
-MIN_IN_BUCKET = 30
-"""The sentences of a bucket, at least: the BLEU of 30 of WMT22 has a 95% interval of about ±8 points."""
-_MAX_BUCKETS = 6
-TAIL = 0.05
-"""The share of long sentences that do not influence the widths of buckets."""
-ROUND_NUMBERS = [digit * 10**zeros for zeros in range(9) for digit in (1, 2, 5)]
-
-
-def find_length_buckets(lengths: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """The bucket of each length, and the label of each bucket. All buckets but a single one have 30 sentences or more.
-
-    Example:
-        >>> buckets, labels = find_length_buckets(np.repeat([3, 4, 12, 14, 18], 20))
-        >>> buckets[::20].tolist(), labels
-        ([0, 0, 1, 1, 1], ['1–5', '6–20'])
-    """
-    width = next(number for number in ROUND_NUMBERS if np.quantile(lengths, 1 - TAIL) <= _MAX_BUCKETS * number)
-    cells = ((lengths - 1) // width).clip(0, _MAX_BUCKETS - 1)
-    counts = np.bincount(cells, minlength=_MAX_BUCKETS)
-    starts = [0]
-    for cell in range(1, _MAX_BUCKETS):
-        before, after = counts[starts[-1] : cell].sum(), counts[cell:].sum()
-        if before >= MIN_IN_BUCKET and after >= MIN_IN_BUCKET:
-            starts.append(cell)
-    ends = [*starts[1:], cells.max() + 1]
-    labels = [f"{width * start + 1}–{width * end}" for start, end in zip(starts, ends)]
-    if lengths.max() > width * ends[-1]:
-        labels[-1] = f">{width * starts[-1]}"
-    return np.searchsorted(starts, cells, side="right") - 1, labels
-
 
 TextsT = TypeVar("TextsT")
 _CANDIDATES = 4
@@ -140,7 +107,7 @@ def choose_sentences(loader: ScoredLoader, count: int) -> ChosenSentences:
         the texts in process 0; nothing in the others.
     """
     readable = loader.sentences.readable
-    ranked_by = _find_ranking(loader.rows)
+    ranked_by = next((key for key, rows in loader.rows.items() if rows.scorer.sign), "")
     first = readable[:count]
     worst: list[int] = []
     if ranked_by:
@@ -148,16 +115,12 @@ def choose_sentences(loader: ScoredLoader, count: int) -> ChosenSentences:
         worst = [readable[place] for place in find_worst(now.statistics, now.scorer, _CANDIDATES * count)]
     numbers = [*first, *worst]
     texts = dict(zip(numbers, loader.sentences.read(numbers)))
+    without_groups = {number: texts[number]._replace(group=None) for number in worst if number in texts}
     return ChosenSentences(
         ranked_by,
-        _pick(texts, first),
-        _drop_repeated(_pick(texts, worst), count),
+        first={number: texts[number] for number in first if number in texts},
+        worst={number: texts[number] for number in drop_repeats(without_groups, count)},
     )
-
-
-def _pick(texts: Mapping[int, Sentence], numbers: Sequence[int]) -> dict[int, Sentence]:
-    """The texts of these sentences; none in processes that have no texts."""
-    return {number: texts[number] for number in numbers if number in texts}
 
 
 def drop_repeats(texts: Mapping[int, TextsT], count: int) -> dict[int, TextsT]:
@@ -176,17 +139,3 @@ def drop_repeats(texts: Mapping[int, TextsT], count: int) -> dict[int, TextsT]:
         if len(distinct) < count and texts_of_sentence not in distinct.values():
             distinct[number] = texts_of_sentence
     return distinct
-
-
-def _drop_repeated(by_number: Mapping[int, Sentence], count: int) -> dict[int, Sentence]:
-    """The same for sentences, whatever their groups are."""
-    texts = {number: sentence._replace(group=None) for number, sentence in by_number.items()}
-    return {number: by_number[number] for number in drop_repeats(texts, count)}
-
-
-def _find_ranking(rows_by_score: Mapping[str, SentenceRows]) -> str:
-    """The name of the first score that ranks sentences; empty if there is none."""
-    for key, of_score in rows_by_score.items():
-        if of_score.scorer.sign:
-            return key
-    return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -40,8 +40,8 @@ class LocalSentences:
         blocks: packed rows; see :func:`lightning_bleu.core.kept.append_rows`.
         texts: the texts of the first sentences.
         labels: the labels of the groups, each with its number in the rows.
-        given: whether sentences have an ``"index"``, a ``"source"``, a ``"target"``, and a ``"group"``; empty before
-            the first one.
+        seen_labels: if only some groups are scored, the labels of all sentences.
+        given: whether sentences have an ``"index"``, a ``"source"``, and a ``"group"``; empty before the first one.
         unknown: why repeated sentences cannot be found; empty if they can be.
         batch_count: the number of batches.
         logit_widths: the numbers of batches by the widths of logits and labels.
@@ -51,6 +51,7 @@ class LocalSentences:
     blocks: list[torch.Tensor] = field(default_factory=list)
     texts: LocalTexts = field(default_factory=LocalTexts)
     labels: dict[str, int] = field(default_factory=dict)
+    seen_labels: set[str] = field(default_factory=set)
     given: dict[str, bool] = field(default_factory=dict)
     unknown: str = ""
     batch_count: int = 0
@@ -58,7 +59,7 @@ class LocalSentences:
 
     def check_given(self, output: Output) -> dict[str, bool]:
         """Which fields a batch has. A ValueError if other batches of this loader differ."""
-        given = {name: getattr(output, name) is not None for name in ("index", "source", "target", "group")}
+        given = {name: getattr(output, name) is not None for name in ("index", "source", "group")}
         for name, is_given in given.items():
             if self.given.get(name, is_given) != is_given:
                 origin = self.loader.origin
@@ -83,6 +84,7 @@ class LocalView(NamedTuple):
 
     given: Mapping[str, bool]
     labels: Sequence[str]
+    seen_labels: Set[str]
 
 
 class SentenceCollector:
@@ -139,6 +141,7 @@ class SentenceCollector:
         keeps_texts = len(local.texts) < max(self._max_texts, MAX_DECODED)
         read = read_output(output if keeps_texts else output._replace(source=None), loader.settings)
         if loader.labels is not None:
+            local.seen_labels.update(read.groups or ())
             read = read.keep_groups(loader.labels)
         if not read.has_sentences:
             self._warn.about_all(read.batch.mistakes)
@@ -153,8 +156,7 @@ class SentenceCollector:
         group_numbers = np.zeros(batch.sentence_count, np.int64)
         if groups is not None:
             group_numbers[:] = [labels[label] for label in groups]
-        metrics = self._metrics if given["target"] else {}
-        blocks = kept.append_rows(local.blocks, _count(metrics, batch, sources, group_numbers))
+        blocks = kept.append_rows(local.blocks, _count(self._metrics, batch, sources, group_numbers))
         self._warn.about_all(read.batch.mistakes)
 
         # What changes
@@ -193,11 +195,12 @@ class SentenceCollector:
             ValueError: if a field was given for some sentences only, or if the names of groups clash.
             SamePosition: if different sentences have the same index.
         """
-        own_views = [LocalView(local.given, list(local.labels)) for local in self._locals]
+        own_views = [LocalView(local.given, list(local.labels), local.seen_labels) for local in self._locals]
         gathered_views = gather_objects((own_views, self.returned))
         views, self.returned = run_in_process_0(lambda: self._agree(gathered_views))
         gathered = []
         for local, view in zip(self._locals, views):
+            local.seen_labels.update(view.seen_labels)
             if view.given:
                 gathered.append(self._gather_loader(local, view, device))
         return gathered
@@ -210,13 +213,10 @@ class SentenceCollector:
             self._check_equal(given, "in some processes")
             labels: set[str] = set().union(*(view.labels for view in views_of_loader))
             check_labels(sorted(labels), self._reserved)
-            agreed.append(LocalView(given[0] if given else {}, sorted(labels)))
-        given_to_metrics = []
-        for view in agreed:
-            metrics = self._metrics if view.given.get("target") else {}
-            if view.given and any(metric.takes_sources for metric in metrics.values()):
-                given_to_metrics.append({"source": view.given["source"]})
-        self._check_equal(given_to_metrics, "for some loaders")
+            seen_labels: set[str] = set().union(*(view.seen_labels for view in views_of_loader))
+            agreed.append(LocalView(given[0] if given else {}, sorted(labels), seen_labels))
+        if any(metric.takes_sources for metric in self._metrics.values()):
+            self._check_equal([{"source": view.given["source"]} for view in agreed if view.given], "for some loaders")
         return agreed, set().union(*(returned for _, returned in views))
 
     def _check_equal(self, given: Sequence[Mapping[str, bool]], where: str) -> None:
@@ -231,9 +231,8 @@ class SentenceCollector:
 
     def _gather_loader(self, local: LocalSentences, view: LocalView, device: Any) -> Sentences:
         """The sentences of a loader, of all processes. Collective."""
-        metrics = self._metrics if view.given["target"] else {}
-        ends = list(accumulate((metric.columns for metric in metrics.values()), initial=GROUP + 1))
-        columns = {name: slice(start, end) for name, (start, end) in zip(metrics, pairwise(ends))}
+        ends = list(accumulate((metric.columns for metric in self._metrics.values()), initial=GROUP + 1))
+        columns = {name: slice(start, end) for name, (start, end) in zip(self._metrics, pairwise(ends))}
         empty = torch.zeros(0, kept.IDENTITY_COLUMNS + ends[-1], dtype=torch.int32, device="cpu")
         rows = torch.cat([empty, *local.blocks])
         if local.labels:  # from the numbers of this process to those of all
@@ -249,7 +248,6 @@ class SentenceCollector:
             columns,
             labels=view.labels,
             has_index=view.given["index"],
-            has_references=view.given["target"],
             process_counts=[len(share) for share in shares],
             local_texts=local.texts,
             max_texts=self._max_texts,
@@ -272,6 +270,30 @@ class SentenceCollector:
                     mistakes.append((message, message))
         return mistakes
 
+    def suspect_only(self, only: Sequence[str], gathered: Sequence[Sentences], dataset: str) -> Iterator[Mistake]:
+        """Entries of `only` of which a validation had no sentence.
+
+        Args:
+            only: names of loaders, labels of groups, or ``"LOADER/GROUP"``.
+            gathered: what :meth:`gather` returned.
+            dataset: what `only` calls a loader without a name. Only its entries are looked at.
+        """
+        scored: set[str] = set()
+        for sentences in gathered:
+            scored |= _entries_of(sentences.loader or dataset, sentences.groups)
+        known = set(scored)
+        for local in self._locals:
+            known |= _entries_of(local.loader.name or dataset, local.seen_labels)
+        if dataset:  # the others are validated on their own
+            only = [entry for entry in only if f"{entry}/".startswith(f"{dataset}/")]
+        for entry in only:
+            if entry not in scored:
+                message = (
+                    f"'only' has {entry!r}, but this validation had no sentence of it. The names were {sorted(known)}. "
+                    "An entry is the name of a loader, the label of a group, or LOADER/GROUP."
+                )
+                yield f"only {entry}", message
+
     def find_findings(self, loaders: Sequence[Sentences], where: str = "") -> list[Finding]:
         """What stands out in the texts of each loader. Collective.
 
@@ -293,6 +315,16 @@ class SentenceCollector:
             return findings
 
         return run_in_process_0(find)
+
+
+def _entries_of(loader: str, labels: Iterable[str]) -> set[str]:
+    """What an entry of `only` could name of a loader: the loader itself, and its groups.
+
+    Example:
+        >>> sorted(_entries_of("news", ["de"])), _entries_of("", ["de"])
+        (['news', 'news/de'], {'de'})
+    """
+    return {loader, *(f"{loader}/{label}" for label in labels)} if loader else {*labels}
 
 
 def _count(

@@ -17,7 +17,7 @@ from lightning_bleu.core.batch import Batch, Sentence, Sources
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import IntArray
 from lightning_bleu.core.scoring import RatioScorer, Scorer
-from lightning_bleu.evaluation.functions import check_text
+from lightning_bleu.evaluation.functions import check_text, untouched
 from lightning_bleu.evaluation.names import Name
 
 _RIGHT = [Sentence("the cat sat here", ["a dog", "the cat sat here"]), Sentence("it is cold", ["it is cold"])]
@@ -123,7 +123,7 @@ class ForeignMetric(EvaluatorMetric):
         if isinstance(self._metric, SacreMetric):
             streams = list(zip_longest(*references))
             return {"": float(self._metric.corpus_score(hypotheses, streams).score)}
-        with torch.no_grad():
+        with untouched():
             self._metric.reset()
             self._metric.update(hypotheses, references)
             value = self._metric.compute()

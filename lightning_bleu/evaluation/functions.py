@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import random
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.exceptions import ComplexWarning
 from torch import Tensor
 
 from lightning_bleu.core.batch import Batch, Sentence, Sources
@@ -267,7 +271,7 @@ def call_function(name: str, metric: FunctionMetric, sentences: Sequence[Sentenc
     sources = [sentence.source for sentence in sentences]
     has_sources = any(source is not None for source in sources)
     try:
-        with torch.no_grad():
+        with untouched():
             value = metric(hypotheses, references, sources if has_sources else None)
     except Exception as error:
         called_with = f"{len(hypotheses)} hypotheses, a list of references for each"
@@ -292,7 +296,7 @@ def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], metric: Fun
     needs = f"the metric {name!r} must return one number or pair per sentence"
     try:
         numbers = _to_numbers(value)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
+    except (TypeError, ValueError, RuntimeError, OverflowError, ComplexWarning):
         raise TypeError(f"{needs}, got {repr(value)[:_MAX_SHOWN]}") from None
     count = len(sentences)
     is_number = numbers.ndim == 0
@@ -314,15 +318,31 @@ def _to_numbers(value: Any) -> Tensor:
     """Convert numbers to a tensor of float64 on the CPU, which is a copy.
 
     Raises:
-        TypeError, ValueError, RuntimeError, OverflowError: for anything but numbers.
+        TypeError, ValueError, RuntimeError, OverflowError, ComplexWarning: for anything but real numbers.
 
     Example:
         >>> _to_numbers(np.array([1, 0.5, True], object))
         tensor([1.0000, 0.5000, 1.0000], dtype=torch.float64)
     """
-    if hasattr(value, "__array__") and not isinstance(value, Tensor):  # such as a Series of pandas
-        value = np.array(value, dtype=np.float64)
-    return torch.as_tensor(value, dtype=torch.float64, device="cpu").detach().clone()
+    is_masked = isinstance(value, np.ma.MaskedArray)
+    if is_masked:
+        raise TypeError  # the mask would be ignored
+    if isinstance(value, Tensor):
+        is_dense = value.layout == torch.strided and not value.is_nested
+        if value.is_complex() or not is_dense:
+            raise TypeError
+    elif hasattr(value, "__array__"):  # also a Series of pandas, which has an index of its own
+        array = np.array(value)
+        if array.dtype.kind in "biuf":  # a copy without negative strides, and with the byte order of the machine
+            with np.errstate(over="ignore"):  # a number that is too large becomes infinite
+                value = array.astype(np.float64)
+        elif array.dtype.kind == "O":
+            value = array.tolist()
+        else:
+            raise TypeError
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ComplexWarning)  # complex numbers of NumPy in a list
+        return torch.as_tensor(value, dtype=torch.float64, device="cpu").detach().clone()
 
 
 def _check_finite(name: str, numbers: Tensor, sentences: Sequence[Sentence]) -> None:
@@ -333,3 +353,19 @@ def _check_finite(name: str, numbers: Tensor, sentences: Sequence[Sentence]) -> 
             f"the metric {name!r} returned {numbers[(*place,)].item()}{hypothesis}: return a finite number for each "
             "sentence, or None to log nothing"
         )
+
+
+@contextlib.contextmanager
+def untouched() -> Iterator[None]:
+    """Leave gradients, random generators, and the default type as they were, outside of inference mode."""
+    python_state = random.getstate()
+    numpy_state = np.random.get_state()
+    default_type = torch.get_default_dtype()
+    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    try:
+        with torch.random.fork_rng(devices), torch.inference_mode(False), torch.no_grad():
+            yield
+    finally:
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
+        torch.set_default_dtype(default_type)

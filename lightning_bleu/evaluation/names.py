@@ -131,10 +131,12 @@ class Naming(NamedTuple):
         """The folder of the translations, which do not depend on a metric, below that of the run.
 
         Example:
-            >>> Naming("val", "{stage}/mt/{metric}").folder, Naming("val", "{metric}").folder
-            (['val', 'mt'], ['val'])
+            >>> Naming("val", "{stage}/mt/{metric}").folder, Naming("val", "mt/{metric}").folder
+            (['val', 'mt'], ['val', 'mt'])
         """
         pieces = [piece.strip("_-. ") for piece in self.tag("").split("/")]
+        if "{stage}" not in self.log_name:
+            pieces.insert(0, self.stage)
         return [piece for piece in pieces if piece] or [self.stage]
 
 

@@ -19,7 +19,7 @@ from lightning_bleu.core.processes import process_count, run_in_all
 from lightning_bleu.core.resampling import check_share
 from lightning_bleu.core.settings import Decoder, Settings, check_integer, describe, to_plain, unknown_options
 from lightning_bleu.evaluation.metric_facts import known_scorers
-from lightning_bleu.evaluation.names import STEPS, Naming
+from lightning_bleu.evaluation.names import Naming
 
 # LightningCLI tries the members of a union in order, and takes a dict for a callable if that comes first.
 MetricsByName: TypeAlias = Mapping[str, Metric | SacreMetric | EvaluatorMetric | Callable[..., Any]]
@@ -52,7 +52,7 @@ class Options:
     metrics: Metric | SacreMetric | EvaluatorMetric | MetricsByName | Callable[..., Any] | None = None
     decoder: Decoder | None = None
     log_name: str = "{stage}_{metric}"
-    parts: bool | Sequence[str] = True
+    parts: bool | Sequence[str] = False
     samples: int = 8
     translations: bool | str | os.PathLike[str] | None = None
     confidence: float | None = None
@@ -145,58 +145,54 @@ def show_options(function: Callable[..., Any]) -> None:
 
 
 def make_namings(log_name: Any) -> dict[str, Naming]:
-    """The logged names of each stage."""
+    """How the names of each stage are written. Without ``{stage}``, those of a test begin with ``test_``.
+
+    Example:
+        >>> [naming.tag("bleu") for naming in make_namings("{metric}").values()]
+        ['bleu', 'test_bleu']
+    """
     if not isinstance(log_name, str):
         raise TypeError(f"'log_name' must be a string, got {log_name!r} of type {type(log_name).__name__}")
-    rest = log_name.replace("{stage}", "", 1).replace("{metric}", "", 1)
-    has_both = len(rest) == len(log_name) - len("{stage}{metric}")
-    if not has_both or "{" in rest or "}" in rest or "" in log_name.split("/"):
-        raise ValueError(f"'log_name' must be a name with '{{stage}}' and '{{metric}}', got {log_name!r}")
-    return {stage: Naming(stage, log_name) for stage in STEPS}
-
-
-def check_single(metrics: Any, more_metrics: Sequence[Any], owner: str) -> None:
-    """Raise a TypeError for several metrics without names."""
-    if more_metrics:
-        names = [getattr(type(metric), "short_name", "NAME") for metric in (metrics, *more_metrics)]
-        example = ", ".join(f"{name!r}: ..." for name in names)
-        raise TypeError(f"several metrics need names: pass a dict, {owner}({{{example}}})")
+    rest = log_name.replace("{stage}", "").replace("{metric}", "")
+    has_other_braces = "{" in rest or "}" in rest
+    if "{metric}" not in log_name or has_other_braces or "" in log_name.split("/"):
+        raise ValueError(f"'log_name' must be a name with '{{metric}}', and perhaps '{{stage}}', got {log_name!r}")
+    of_test = log_name if "{stage}" in log_name else "{stage}_" + log_name
+    return {"val": Naming("val", log_name), "test": Naming("test", of_test)}
 
 
 _MAX_SHOWN = 80
 """The number of characters of a value that error messages show."""
-_GONE = {
-    "significance_level": "compare_to='clear_best' compares with the last validation that was clearly better",
-    "keep_translations": "the record of a run keeps all files",
-}
-"""Options of older versions, each with what to do instead."""
 
 
-def check_unknown(unknown: Mapping[str, Any], known: Collection[str], owner: str) -> None:
-    """Raise a TypeError for options that do not exist.
+def check_names_of_options(
+    owner: str, options: Mapping[str, Any], metrics: Sequence[Any], others: Sequence[str] = ()
+) -> None:
+    """Raise a TypeError for options that do not exist, and for several metrics without names.
 
     Args:
-        unknown: the unknown options.
-        known: the names of the options that exist, besides `metrics`.
         owner: the name of the class that was given the options.
+        options: the options besides `metrics`.
+        metrics: the metrics that were passed by position.
+        others: the names of options that only this class has.
     """
+    if len(metrics) > 1:
+        names = [getattr(type(metric), "short_name", "NAME") for metric in metrics]
+        example = ", ".join(f"{name!r}: ..." for name in names)
+        raise TypeError(f"several metrics need names: pass a dict, {owner}({{{example}}})")
+    known = [*others, *EvaluatorOptions.__annotations__]
+    unknown = [option for option in options if option not in known]
     if not unknown:
         return
-    for option in _GONE.keys() & unknown.keys():
-        raise TypeError(f"{option!r} is no option of {owner} any more: {_GONE[option]}")
-    of_metric = {option: value for option, value in unknown.items() if option in BLEU_OPTIONS}
-    tokenizer = of_metric.get("tokenizer")
+    tokenizer = options.get("tokenizer")
     for method, decoder in {"batch_decode": "tokenizer", "decode_batch": "tokenizer.decode_batch"}.items():
         if hasattr(tokenizer, method):
             raise TypeError(f"'tokenizer' is not an option of {owner}: to decode ids, pass decoder={decoder}")
+    of_metric = [option for option in unknown if option in BLEU_OPTIONS]
     if of_metric:
-        example = ", ".join(f"{option}={describe(value)[:_MAX_SHOWN]}" for option, value in of_metric.items())
-        raise TypeError(f"{[*of_metric]} are options of the metric: {owner}(CorpusBLEU({example}))")
+        example = ", ".join(f"{option}={describe(options[option])[:_MAX_SHOWN]}" for option in of_metric)
+        raise TypeError(f"{of_metric} are options of the metric: {owner}(CorpusBLEU({example}))")
     raise unknown_options(unknown, ["metrics", *known, *BLEU_OPTIONS])
-
-
-_COMPARED = ("samples", "confidence", "compare_to")
-"""Options that are compared as they are."""
 
 
 def agree_on_metrics(
@@ -205,6 +201,7 @@ def agree_on_metrics(
     stage: str,
     loader_names: Sequence[str],
     decoder: Decoder | None,
+    best_checksum: Callable[[], int],
     *,
     has_extract: bool,
 ) -> dict[str, EvaluatorMetric]:
@@ -216,6 +213,7 @@ def agree_on_metrics(
         stage: ``"val"`` or ``"test"``.
         loader_names: the names of the loaders.
         decoder: what decodes ids.
+        best_checksum: returns a checksum of the best validations.
         has_extract: whether a function finds the sentences in what a step returned.
 
     Raises:
@@ -223,16 +221,18 @@ def agree_on_metrics(
     """
     if process_count() == 1:
         return dict(metrics)
-    plain = {option: getattr(options, option) for option in _COMPARED}
-    plain["stage"] = stage
-    plain["names of loaders"] = list(loader_names)
-    plain["extract"] = has_extract
-    plain["decoder"] = to_plain(decoder)
-    plain["log_name"] = options.log_name
-    plain["parts"] = options.parts if isinstance(options.parts, bool) else sorted(options.parts)
-    plain["only"] = None if options.only is None else sorted(set(options.only))
-    plain["translations"] = str(options.translations)
-    plain["metrics"] = {name: _describe_metric(name, metric) for name, metric in metrics.items()}
+    plain = {option: getattr(options, option) for option in ("samples", "confidence", "compare_to", "log_name")}
+    plain |= {
+        "stage": stage,
+        "names of loaders": list(loader_names),
+        "extract": has_extract,
+        "checksum of the best validations": best_checksum(),
+        "decoder": to_plain(decoder),
+        "parts": options.parts if isinstance(options.parts, bool) else sorted(options.parts),
+        "only": None if options.only is None else sorted(set(options.only)),
+        "translations": str(options.translations),
+        "metrics": {name: _describe_metric(name, metric) for name, metric in metrics.items()},
+    }
     first, *others = run_in_all(lambda: plain)
     for rank, other in enumerate(others, 1):
         for option, value in first.items():
@@ -246,13 +246,10 @@ def agree_on_metrics(
 
 def _describe_metric(name: str, metric: EvaluatorMetric) -> dict[str, Any]:
     """What must be the same in all processes: the class, the settings, how it is called, and what the scores mean."""
+    scorers = known_scorers(name, metric)
     return {
         "class": metric.class_name,
         "settings": metric.plain_settings(),
-        "corpus_level": metric.corpus_level,
-        "takes_sources": metric.takes_sources,
-        "scores": {
-            score_name: (scorer.percent, scorer.higher_is_better, scorer.perfect)
-            for score_name, scorer in known_scorers(name, metric).items()
-        },
+        "called": (metric.corpus_level, metric.takes_sources),
+        "scores": {key: (scorer.percent, scorer.higher_is_better, scorer.perfect) for key, scorer in scorers.items()},
     }

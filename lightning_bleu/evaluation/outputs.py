@@ -23,7 +23,7 @@ class Output(NamedTuple):
 
     Attributes:
         preds: the hypotheses.
-        target: their references; None if there are none.
+        target: their references.
         source: their sources.
         sample_mask: which sentences count.
         index: their positions in the dataset.
@@ -118,11 +118,6 @@ def read_step(value: Any, step: str, origin: str, loader: str = "") -> Output:
         Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None, group=None)
     """
     if isinstance(value, Mapping) and {"preds", "target"} <= set(value):
-        if value.get("row") is not None:
-            raise TypeError(
-                f"{origin!r} returned 'row', which is no key any more: for several sentences per item, return "
-                "'index': 1000 * item + number for each"
-            )
         return Output(**{name: value[name] for name in Output._fields if name in value})
     is_pair = isinstance(value, tuple | list) and len(value) == 2
     if is_pair and not _is_loss(value[0]):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sacrebleu.metrics.base import Metric as SacreMetric
+from torch import nn
 from torchmetrics import MetricCollection
 
 from lightning_bleu.core.corpus_metric import CorpusMetric
@@ -46,7 +47,8 @@ def read_metrics(metrics: Any) -> dict[str, EvaluatorMetric]:
 
 def _name_metrics(metrics: Any) -> Iterator[tuple[str, Any]]:
     """The names of what the user passed as `metrics`, and the metrics as they are."""
-    by_name = metrics if isinstance(metrics, Mapping) else None
+    is_module_dict = isinstance(metrics, nn.ModuleDict) and not isinstance(metrics, MetricCollection)
+    by_name = dict(metrics.items()) if is_module_dict or isinstance(metrics, Mapping) else None
     if by_name is None:
         members = dict(_members_of(getattr(type(metrics), "short_name", ""), metrics))
         if "" in members:
@@ -80,6 +82,11 @@ def _to_evaluator_metric(name: str, passed: Any) -> EvaluatorMetric:
     if isinstance(passed, type):
         raise TypeError(f"{needs}: make an instance of it")
     if isinstance(passed, CorpusMetric):
+        if type(passed).compute is not CorpusMetric.compute or type(passed).update is not CorpusMetric.update:
+            raise TypeError(
+                f"{type(passed).__name__} overrides 'update' or 'compute', which an evaluator does not call: pass a "
+                "function of hypotheses and references, or use it without an evaluator"
+            )
         return passed.scorer
     if isinstance(passed, EvaluatorMetric):
         return passed

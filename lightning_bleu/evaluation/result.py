@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lightning_bleu.core.resampling import Interval, PairedTest
 from lightning_bleu.core.scoring import Component, Report, describe_directions, format_in_unit
@@ -27,7 +27,7 @@ class Result(Viewable):
 
     Attributes:
         score: the score.
-        components: the components of the score that are logged, such as precisions. A mean and a group have none.
+        components: the components of the score, such as precisions. A mean and a group have none.
         report: the score as an object that prints: a :class:`lightning_bleu.BLEUScore`, a
             :class:`lightning_bleu.CHRFScore`, or, for a function, a ``FunctionScore``; None for a mean, and for metrics
             of other packages.
@@ -65,10 +65,6 @@ class Result(Viewable):
             values.update(difference=test.difference, difference_low=test.low, difference_high=test.high)
             values.update(p_value=test.p_value, best=self.best)
         return {name: value for name, value in values.items() if value is not None}
-
-    def values(self) -> dict[str, float]:
-        """Everything that is logged, by its name below that of the score; ``""`` for the score itself."""
-        return {"": self.score} | self.parts | self.statistics()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that :mod:`json` can serialize."""
@@ -127,12 +123,28 @@ class Result(Viewable):
         }
 
 
-INTERVAL = ("low", "high")
-"""The statistics of an interval, which are logged below a score."""
-COMPARED = ("difference", "difference_low", "difference_high", "p_value")
-"""Those of a comparison, besides the best score."""
-STATISTICS = (*INTERVAL, *COMPARED, "best")
-"""All of them. No loader and no group can have one of these names."""
+class Statistic(NamedTuple):
+    """What a number means that is logged below a score, whatever the metric.
+
+    Attributes:
+        has_direction: whether it is better in the direction of the score.
+        is_score: whether it is itself a score, and not a difference or a probability.
+    """
+
+    has_direction: bool = True
+    is_score: bool = False
+
+
+STATISTICS = {
+    "low": Statistic(is_score=True),
+    "high": Statistic(is_score=True),
+    "difference": Statistic(),
+    "difference_low": Statistic(),
+    "difference_high": Statistic(),
+    "p_value": Statistic(has_direction=False),
+    "best": Statistic(is_score=True),
+}
+"""The statistics that :meth:`Result.statistics` has. No loader and no group can have one of these names."""
 
 
 def tabulate(results: Mapping[str, Result]) -> Table:
@@ -185,7 +197,7 @@ def _cells(result: Result) -> dict[str, TableCell]:
         low, high = format_in_unit(test.low, percent, "+"), format_in_unit(test.high, percent, "+")
         title = f"against the best ({100 * test.confidence:g}% interval)"
         cells[title] = f"{difference} ({low} to {high})"
-        cells[f"{test.sides} p"] = f"{test.p_value:.4f}"
+        cells["one-sided p"] = f"{test.p_value:.4f}"
         if result.verdict is not None:
             cells["verdict"] = result.verdict.word
     if result.best is not None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
-from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.processes import run_in_all, run_in_process_0
-from lightning_bleu.core.scoring import Report, Scorer, choose_components
+from lightning_bleu.core.scoring import Component, Report, Scorer
 from lightning_bleu.evaluation.names import MEAN, Name
 from lightning_bleu.evaluation.result import Result
 from lightning_bleu.evaluation.sentences import SentenceRows, Sentences
@@ -26,8 +26,7 @@ class Scored:
     Attributes:
         name: what it is the score of.
         result: the score.
-        rows: the rows of its sentences. None if they have none, if the score is not finite, for a group, and for a
-            mean.
+        rows: the rows of its sentences. None if they have none, if the score is not finite, and for a mean.
         mean_of: the names of the scores that it is the mean of; empty unless it is a mean.
     """
 
@@ -40,7 +39,7 @@ class Scored:
 def score_loaders(
     metrics: Mapping[str, EvaluatorMetric],
     loaders: Sequence[Sentences],
-    parts: bool | Sequence[str] = True,
+    optional: Collection[str] = (),
     mistakes: list[Mistake] | None = None,
 ) -> list[Scored]:
     """The scores of the sentences of all processes. Collective.
@@ -48,7 +47,7 @@ def score_loaders(
     Args:
         metrics: the metrics by name.
         loaders: the sentences of each loader.
-        parts: which components to log.
+        optional: the names of components to compute besides the default ones.
         mistakes: gets a mistake for each ratio without a denominator, which has no score.
 
     Returns:
@@ -59,9 +58,8 @@ def score_loaders(
     for metric_name, metric in metrics.items():
         scored_by_name: dict[str, list[Scored]] = {}
         for sentences in loaders:
-            if sentences.has_references:
-                for score in _score_loader(metric_name, metric, sentences, parts, mistakes):
-                    scored_by_name.setdefault(score.name.score, []).append(score)
+            for score in _score_loader(metric_name, metric, sentences, optional, mistakes):
+                scored_by_name.setdefault(score.name.score, []).append(score)
         for scores_of_loaders in scored_by_name.values():
             scored += _add_means(scores_of_loaders)
     return scored
@@ -97,7 +95,7 @@ def _score_loader(
     metric_name: str,
     metric: EvaluatorMetric,
     sentences: Sentences,
-    parts: bool | Sequence[str],
+    optional: Collection[str],
     mistakes: list[Mistake],
 ) -> Iterator[Scored]:
     """The scores of a loader and of its groups. Collective."""
@@ -109,7 +107,7 @@ def _score_loader(
         measure = _call_in_each_process
     for name, statistics in measure(metric_name, metric, sentences):
         scorer = metric.scorer_of(metric_name, name.score)
-        yield from _score_statistics(name, scorer, statistics, sentences, parts, mistakes)
+        yield from _score_statistics(name, scorer, statistics, sentences, optional, mistakes)
 
 
 def _score_statistics(
@@ -117,7 +115,7 @@ def _score_statistics(
     scorer: Scorer,
     statistics: Tensor,
     sentences: Sentences,
-    parts: bool | Sequence[str],
+    optional: Collection[str],
     mistakes: list[Mistake],
 ) -> Iterator[Scored]:
     """The score of rows, and those of their groups; of a single sum of rows, only its score.
@@ -127,21 +125,27 @@ def _score_statistics(
         scorer: how rows become the score.
         statistics: rows of shape ``(sentences, columns)``, or a sum of shape ``(columns,)``.
         sentences: the sentences.
-        parts: which components to log.
+        optional: the names of components to compute besides the default ones.
         mistakes: gets a mistake for each sum without a score.
     """
     if statistics.ndim == 1:
         if _has_score(name, scorer, statistics, mistakes):
-            yield Scored(name, _to_result(scorer, statistics, None, parts))
+            report = scorer.report(statistics, None)
+            yield Scored(name, _to_result(scorer, report, _list_components(scorer, report, optional)))
         return
     rows = SentenceRows(sentences.identity, statistics, scorer)
-    of_groups = {name._replace(group=label): rows.select(numbers) for label, numbers in sentences.groups.items()}
-    for name_of_rows, some_rows in {name: rows, **of_groups}.items():
-        sums = some_rows.statistics.sum(0)
-        if _has_score(name_of_rows, scorer, sums, mistakes):
-            result = _to_result(scorer, sums, some_rows.input_counts, parts if some_rows is rows else False)
-            can_be_tested = some_rows is rows and math.isfinite(result.score)
-            yield Scored(name_of_rows, result, some_rows if can_be_tested else None)
+    sums = statistics.sum(0)
+    if _has_score(name, scorer, sums, mistakes):
+        report = scorer.report(sums, rows.input_counts)
+        result = _to_result(scorer, report, _list_components(scorer, report, optional))
+        yield Scored(name, result, rows if math.isfinite(result.score) else None)
+    for label, numbers in sentences.groups.items():
+        name_of_group = name._replace(group=label)
+        rows_of_group = rows.select(numbers)
+        sums = rows_of_group.statistics.sum(0)
+        if _has_score(name_of_group, scorer, sums, mistakes):
+            result = _to_result(scorer, scorer.report(sums, rows_of_group.input_counts))
+            yield Scored(name_of_group, result, rows_of_group if math.isfinite(result.score) else None)
 
 
 def _has_score(name: Name, scorer: Scorer, sums: Tensor, mistakes: list[Mistake]) -> bool:
@@ -158,14 +162,17 @@ def _has_score(name: Name, scorer: Scorer, sums: Tensor, mistakes: list[Mistake]
     return is_defined
 
 
-def _to_result(scorer: Scorer, sums: Tensor, inputs: InputCounts | None, parts: bool | Sequence[str]) -> Result:
-    """A score with its components."""
-    report = scorer.report(sums, inputs)
-    are_named = not isinstance(parts, bool)
-    components = scorer.components(report, optional=are_named) if parts else []
+def _list_components(scorer: Scorer, report: Any, optional: Collection[str]) -> list[Component]:
+    """The default components of a score, and those with these names."""
+    components = scorer.components(report, optional=bool(optional))
+    return [component for component in components if component.is_default or component.name in optional]
+
+
+def _to_result(scorer: Scorer, report: Any, components: Iterable[Component] = ()) -> Result:
+    """What a scorer says about a sum of rows as a result."""
     return Result(
         float(report),
-        tuple(choose_components(components, parts)),
+        tuple(components),
         report if isinstance(report, Report) else None,
         higher_is_better=scorer.higher_is_better,
         percent=scorer.percent,

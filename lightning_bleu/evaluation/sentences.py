@@ -159,7 +159,6 @@ class Sentences:
         columns: where the statistics of each metric are in these rows, by the name of the metric.
         labels: the labels of the groups, by their numbers; empty if the sentences have no groups.
         has_index: whether the step returned their positions.
-        has_references: whether they have references; all of them do, or none does.
         process_counts: the number of sentences of each process, with repeated ones.
         local_texts: the texts of the first sentences of this process.
         max_texts: the number of sentences of each process whose text is kept, if it has as many.
@@ -168,7 +167,6 @@ class Sentences:
         identity: what identifies the sentences; see :mod:`lightning_bleu.core.kept`.
         groups: the numbers of the sentences of each group, by its label.
         index: the positions that the step returned, shape ``(sentences,)``; None if it returned none.
-        has_references: see above.
     """
 
     def __init__(
@@ -179,7 +177,6 @@ class Sentences:
         *,
         labels: Sequence[str] = (),
         has_index: bool = False,
-        has_references: bool = True,
         process_counts: Sequence[int],
         local_texts: LocalTexts,
         max_texts: float,
@@ -190,7 +187,6 @@ class Sentences:
         self.index = positions_of(kept.rows) if has_index else None
         self._statistics = kept.statistics
         self._columns = columns
-        self.has_references = has_references
         self._order, self._counts = kept.order, process_counts
         self._local_texts = local_texts
         self._max_texts = max_texts

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.core.scoring import choose_components
+from lightning_bleu.evaluation.best import SavedLoaders
 from lightning_bleu.evaluation.findings import Finding
 from lightning_bleu.evaluation.names import Name, Naming
-from lightning_bleu.evaluation.opponents import SavedLoaders
 from lightning_bleu.evaluation.result import Result
 from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.evaluation.sentences import SentenceRows, Sentences
@@ -59,7 +60,7 @@ class Validation:
         results: the results by logged name.
         numbers: everything that is logged, by logged name.
         findings: what stands out in its texts.
-        new_opponents: what later validations are compared with; see :class:`Opponents`.
+        new_best: what is saved of it, for the scores for which it is the best so far; see :class:`BestValidations`.
         returned: whether steps returned something: True, False, or both.
     """
 
@@ -70,7 +71,7 @@ class Validation:
     results: Mapping[str, Result]
     numbers: Mapping[str, NamedNumber]
     findings: Sequence[Finding] = ()
-    new_opponents: Mapping[str, SavedLoaders] = field(default_factory=dict)
+    new_best: Mapping[str, SavedLoaders] = field(default_factory=dict)
     returned: Collection[bool] = ()
 
     def findings_in(self, loader: str) -> list[Finding]:
@@ -100,37 +101,29 @@ def group_by_loader(scored: Sequence[Scored], loaders: Sequence[Sentences]) -> l
     return scored_loaders
 
 
-def name_results(scored: Sequence[Scored], naming: Naming) -> dict[str, Result]:
-    """The results by logged name."""
-    results: dict[str, Result] = {}
-    for score in scored:
-        logged = naming.render(score.name)
-        _check_new(logged, results)
-        results[logged] = score.result
-    return results
-
-
-def name_numbers(scored: Sequence[Scored], naming: Naming) -> dict[str, NamedNumber]:
+def name_numbers(scored: Sequence[Scored], naming: Naming, parts: bool | Sequence[str]) -> dict[str, NamedNumber]:
     """Everything that is logged, by logged name.
 
     Args:
         scored: the scores of a validation.
         naming: how names are written.
+        parts: whether to log the components of scores, or which.
 
     Raises:
         ValueError: if two numbers have the same name.
     """
     numbers: dict[str, NamedNumber] = {}
     for score in scored:
-        for detail, value in score.result.values().items():
+        result = score.result
+        values = {"": result.score}
+        values |= {component.name: component.value for component in choose_components(result.components, parts)}
+        values |= result.statistics()
+        for detail, value in values.items():
             name = score.name._replace(detail=detail)
             logged = naming.render(name)
-            _check_new(logged, numbers)
+            if logged in numbers:
+                raise ValueError(
+                    f"two scores would be logged as {logged!r}: rename a metric, a score, a loader, or a group"
+                )
             numbers[logged] = NamedNumber(name, value)
     return numbers
-
-
-def _check_new(logged: str, others: Collection[str]) -> None:
-    """Raise a ValueError for a logged name that another number has."""
-    if logged in others:
-        raise ValueError(f"two scores would be logged as {logged!r}: rename a metric, a score, a loader, or a group")

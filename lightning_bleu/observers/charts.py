@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from lightning_bleu.evaluation.scores import Scored
@@ -10,31 +11,59 @@ from lightning_bleu.evaluation.validation import Validation
 
 Layout: TypeAlias = dict[str, dict[str, list[Any]]]
 """Charts by section and title, as ``SummaryWriter.add_custom_scalars`` takes them."""
+_LINES, _BAND = "Multiline", "Margin"
+"""What TensorBoard calls the kinds of charts."""
 
 
 def lay_out_charts(validation: Validation) -> Layout:
-    """The charts of a validation: those of its scores, of their differences from the best, and of their components.
+    """The charts of a validation: its scores, their differences from the best, and the components that are logged.
 
-    Groups have none: TensorBoard draws all lines of a chart in one color.
+    Those of means come first. Groups have none: TensorBoard draws all lines of a chart in one color.
     """
     layout: Layout = {"Scores": {}, "Comparison with the best": {}, "Parts": {}}
-    for score in validation.scored:
-        if score.name.group:
-            continue
-        title, result = validation.naming.render_for_loggers(score.name), score.result
-        layout["Scores"][title] = ["Multiline", [f"^{re.escape(title)}$"]]
-        if result.interval is not None:
-            layout["Scores"][title] = ["Margin", _names(validation, score, "", "low", "high")]
-        if result.comparison is not None:
-            names = _names(validation, score, "difference", "difference_low", "difference_high")
-            layout["Comparison with the best"][title] = ["Margin", names]
-        for chart in dict.fromkeys(component.chart for component in result.components if component.chart):
-            parts = [component.name for component in result.components if component.chart == chart]
-            # The names of lines are regular expressions that must match from the start.
-            patterns = [f"^{re.escape(name)}$" for name in _names(validation, score, *parts)]
-            layout["Parts"][f"{title}: {chart}"] = ["Multiline", patterns]
-    return {section: charts for section, charts in layout.items() if charts}
+    scored = [score for score in validation.scored if not score.name.group]
+    for score in sorted(scored, key=lambda score: bool(score.name.loader)):
+        title = _show_name(validation, score)
+        if len(score.mean_of) > 1:
+            title += f": mean of {len(score.mean_of)} loaders"
+        layout["Scores"][title] = _make_lines([_show_name(validation, score)])
+        if score.result.interval is not None:
+            layout["Scores"][title] = _make_band(validation, score, ["", "low", "high"])
+        if score.result.comparison is not None:
+            details = ["difference", "difference_low", "difference_high"]
+            layout["Comparison with the best"][title] = _make_band(validation, score, details)
+        layout["Parts"] |= _chart_components(validation, score)
+    return {section: _order_charts(charts) for section, charts in layout.items() if charts}
 
 
-def _names(validation: Validation, score: Scored, *details: str) -> list[str]:
-    return [validation.naming.render_for_loggers(score.name._replace(detail=detail)) for detail in details]
+def _order_charts(charts: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Charts in the order that TensorBoard needs: it shows lines first, and then bands in reverse order."""
+    lines = {title: chart for title, chart in charts.items() if chart[0] == _LINES}
+    bands = {title: chart for title, chart in charts.items() if chart[0] == _BAND}
+    return lines | dict(reversed(bands.items()))
+
+
+def _chart_components(validation: Validation, score: Scored) -> dict[str, list[Any]]:
+    """The charts of the components that are logged, by title."""
+    lines_by_title: dict[str, list[str]] = {}
+    for component in score.result.components:
+        is_logged = validation.naming.render(score.name._replace(detail=component.name)) in validation.numbers
+        if component.chart and is_logged:
+            title = f"{_show_name(validation, score)}: {component.chart}"
+            lines_by_title.setdefault(title, []).append(_show_name(validation, score, component.name))
+    return {title: _make_lines(lines) for title, lines in lines_by_title.items()}
+
+
+def _make_lines(names: Sequence[str]) -> list[Any]:
+    """Lines, whose names are regular expressions that must match from the start."""
+    return [_LINES, [f"^{re.escape(name)}$" for name in names]]
+
+
+def _make_band(validation: Validation, score: Scored, details: Sequence[str]) -> list[Any]:
+    """A line between the ends of an interval."""
+    return [_BAND, [_show_name(validation, score, detail) for detail in details]]
+
+
+def _show_name(validation: Validation, score: Scored, detail: str = "") -> str:
+    """The name of a number in loggers."""
+    return validation.naming.render_for_loggers(score.name._replace(detail=detail))

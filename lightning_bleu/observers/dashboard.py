@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from lightning_bleu.observers.samples import Samples
 
 
 class Dashboard:
-    """The loggers of process 0. In the other processes, there are none. Its methods and its constructor are collective.
+    """The loggers of process 0. In the other processes, there are none. The constructor is collective.
 
     Args:
         loggers: the loggers of a trainer, which logs numbers itself.
@@ -31,14 +31,14 @@ class Dashboard:
         warn: WarnOnce,
     ) -> None:
         self._warn = warn
-        self._adapters: list[LoggerAdapter] = []
+        self._trainer_adapters: list[LoggerAdapter] = []
         self._own_adapters: list[LoggerAdapter] = []
         run_in_process_0(lambda: self._open(loggers, own_loggers))
 
     def _open(self, loggers: Sequence[Any], own_loggers: Sequence[Any]) -> None:
         """Open the loggers, in process 0."""
+        self._trainer_adapters = [self._adapt(logger) for logger in loggers]
         self._own_adapters = [self._adapt(logger) for logger in own_loggers if logger not in loggers]
-        self._adapters = [self._adapt(logger) for logger in loggers] + self._own_adapters
 
     def _adapt(self, logger: Any) -> LoggerAdapter:
         name = type(logger).__name__
@@ -47,6 +47,9 @@ class Dashboard:
         except Exception as error:  # a failing logger must not stop training
             self._warn(f"{name} cannot show samples: {type(error).__name__}: {error}")
             return NumbersOnly(logger)
+        limitation = adapter.describe_limitation()
+        if limitation:
+            self._warn(limitation)
         if not adapter.shows_samples:
             from pytorch_lightning.utilities.rank_zero import rank_zero_info  # type: ignore[attr-defined]
 
@@ -54,47 +57,62 @@ class Dashboard:
             self._warn(message, warn=rank_zero_info)
         return adapter
 
-    @property
-    def gets_numbers(self) -> bool:
-        """Whether loggers of the evaluator get numbers."""
-        return bool(self._own_adapters)
+    def find_refused(self, validation: Validation) -> dict[str, str]:
+        """The logged names that a logger of the trainer refuses, each with the reason. Collective."""
 
-    def log_numbers(self, numbers: Mapping[str, float], step: int) -> None:
-        """Log numbers by name to the loggers of the evaluator."""
-        for adapter in self._own_adapters:
-            self._attempt("{} cannot log scores", adapter, lambda adapter: adapter.log_numbers(numbers, step))
+        def find() -> dict[str, str]:
+            refused: dict[str, str] = {}
+            for adapter in self._trainer_adapters:
+                refused |= adapter.find_refused(validation.numbers)
+            return refused
 
-    def show_charts(self, validation: Validation) -> None:
-        """Arrange the charts of a validation."""
-        lay_out = cache(lambda: lay_out_charts(validation))
-        for adapter in self._adapters:
-            if adapter.shows_charts:
-                self._attempt(
-                    "The charts cannot be shown in {}", adapter, lambda adapter: adapter.show_charts(lay_out())
-                )
+        return run_in_process_0(find)
 
-    def show_samples(
-        self, validation: Validation, samples: Iterable[Samples], step: int, confidence: float | None = None
+    def show(
+        self,
+        validation: Validation,
+        samples: Iterable[Samples],
+        step: int,
+        *,
+        has_charts: bool,
+        confidence: float | None = None,
     ) -> None:
-        """Show the samples and the figures of each loader.
+        """Log the numbers to the loggers of the evaluator, arrange charts, and show samples and figures.
 
         Args:
             validation: the validation.
-            samples: those of each of its loaders; none if nothing is to be shown.
+            samples: those of its first loaders; none if nothing is to be shown.
             step: the step.
+            has_charts: whether its numbers have charts.
             confidence: the confidence level of the intervals in figures.
         """
+        for adapter in self._own_adapters:
+            self._log_numbers(adapter, validation, step)
+        adapters = [*self._trainer_adapters, *self._own_adapters]
+        if has_charts:
+            layout = cache(lambda: lay_out_charts(validation))
+            for adapter in adapters:
+                if adapter.shows_charts:
+                    self._attempt(
+                        "The charts cannot be shown in {}", adapter, lambda adapter: adapter.show_charts(layout())
+                    )
         for loader, samples_of_loader in zip(validation.loaders, samples):
             findings = validation.findings_in(loader.name)
             view = cache(partial(make_view, loader, samples_of_loader, validation.naming, confidence, findings))
-            self._show_view(view, step)
+            for adapter in adapters:
+                if adapter.shows_samples:
+                    self._show_view(adapter, view, step)
 
-    def _show_view(self, view: Callable[[], LoaderView], step: int) -> None:
-        for adapter in self._adapters:
-            if adapter.shows_samples:
-                self._attempt(
-                    "The samples cannot be shown in {}", adapter, lambda adapter: adapter.show_samples(view(), step)
-                )
+    def _show_view(self, adapter: LoggerAdapter, view: Callable[[], LoaderView], step: int) -> None:
+        self._attempt("The samples cannot be shown in {}", adapter, lambda adapter: adapter.show_samples(view(), step))
+
+    def _log_numbers(self, adapter: LoggerAdapter, validation: Validation, step: int) -> None:
+        """Log the numbers of a validation, without those that the logger refuses."""
+        numbers = {validation.naming.shown_as(logged): number.value for logged, number in validation.numbers.items()}
+        for name, reason in adapter.find_refused(numbers).items():
+            self._warn(reason)
+            del numbers[name]
+        self._attempt("{} cannot log scores", adapter, lambda adapter: adapter.log_numbers(numbers, step))
 
     def _attempt(self, refusal: str, adapter: LoggerAdapter, show: Callable[[LoggerAdapter], None]) -> None:
         """Call a logger. If it fails, warn once."""

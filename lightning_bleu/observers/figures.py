@@ -1,8 +1,8 @@
-"""Figures of one validation: BLEU by reference length, and hypothesis length against reference length.
+"""The figure of one validation: BLEU by reference length.
 
-Requires matplotlib. Buckets and the axes of lengths depend only on the reference lengths, so that the figures of
-successive validations can be compared. (With several references per sentence, its reference length is that of the
-reference which the ``reference_length`` rule chose, so they can still shift a little.)
+Buckets depend only on the reference lengths, so that the figures of successive validations can be compared. (With
+several references per sentence, its reference length is that of the reference which the ``reference_length`` rule
+chose, so they can still shift a little.)
 """
 
 from __future__ import annotations
@@ -11,19 +11,28 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from lightning_bleu.bleu import BLEUScorer, BLEUSettings, Statistics
 from lightning_bleu.core.resampling import interval_from
-from lightning_bleu.evaluation.choices import ROUND_NUMBERS, TAIL, find_length_buckets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_MIN_IN_BUCKET = 30
+"""The sentences of a bucket, at least: the BLEU of 30 of WMT22 has a 95% interval of about ±8 points."""
+_MAX_BUCKETS = 6
+_TAIL = 0.05
+"""The share of long sentences that do not influence the widths of buckets."""
+_ROUND_NUMBERS = [digit * 10**zeros for zeros in range(9) for digit in (1, 2, 5)]
 _RESAMPLES = 200
-_BLUE, _ORANGE = "#0072B2", "#D55E00"  # from the color-blind safe palette of Okabe and Ito
+_BLUE = "#0072B2"  # from the color-blind safe palette of Okabe and Ito
+_TICK_SIZE = 8
+_BAR_LABELS_WIDTH = 300
+"""The number of characters that fit side by side below the bars, times their size in points."""
 
 
 def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings, confidence: float | None = None) -> Figure:
@@ -47,61 +56,52 @@ def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings, confidence
     """
     statistics = statistics.cpu()
     buckets, labels = find_length_buckets(Statistics.unpack(statistics).reference_length.numpy())
-    rows = [statistics[torch.from_numpy(buckets == i)].double() for i in range(len(labels))]
+    rows_of_buckets = [statistics[torch.from_numpy(buckets == bucket)].double() for bucket in range(len(labels))]
     scorer = BLEUScorer(dataclasses.replace(settings, effective_order=True, percent=True))
-    scores = scorer.score(torch.stack([one.sum(0) for one in rows])).numpy()
-    ends = [(score, score) for score in scores]
-    if confidence is not None:
-        intervals = [interval_from(one, scorer, confidence, _RESAMPLES, seed=0) for one in rows if len(one) > 1]
-        ends = [(one.low, one.high) for one in intervals] or ends
+    scores = scorer.score(torch.stack([rows.sum(0) for rows in rows_of_buckets])).numpy()
+    errors = None
+    if confidence is not None and len(statistics) > 1:
+        intervals = [interval_from(rows, scorer, confidence, _RESAMPLES, seed=0) for rows in rows_of_buckets]
+        errors = [
+            [score - interval.low for score, interval in zip(scores, intervals)],
+            [interval.high - score for score, interval in zip(scores, intervals)],
+        ]
 
-    axes = _axes("BLEU by reference length", "reference length in tokens", "")
-    bars = axes.bar([f"{label}\nn={len(one):,}" for label, one in zip(labels, rows)], scores, color=_BLUE)
-    axes.bar_label(bars, fmt="%.1f", label_type="center", color="white", fontsize=8)
-    axes.errorbar(range(len(labels)), scores, abs(np.array(ends).T - scores), fmt="none", color="black")
+    axes = _axes("BLEU by reference length", "reference length in tokens")
+    bar_labels = [f"{label}\nn={len(rows):,}" for label, rows in zip(labels, rows_of_buckets)]
+    bars = axes.bar(bar_labels, scores, yerr=errors, color=_BLUE)
+    axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
+    axes.margins(y=0.15)
+    axes.set_ylim(0, max(1, axes.get_ylim()[1]))  # all may be 0 before the training
+    longest = max(len(line) for label in bar_labels for line in label.split("\n"))
+    axes.tick_params(axis="x", labelsize=min(_TICK_SIZE, _BAR_LABELS_WIDTH / (longest * len(labels))))
     return axes.figure  # type: ignore[return-value]
 
 
-def length_scatter_figure(statistics: Tensor) -> Figure:
-    """Hypothesis length against reference length, with the diagonal. Darker dots stand for more sentences.
-
-    Sentences under half or over twice the reference length (the dotted lines) are orange crosses. Loops are at the top
-    left, empty outputs on the horizontal axis, and a length cap makes a horizontal line. Lengths beyond the end of an
-    axis are drawn there.
-
-    Args:
-        statistics: integers of shape ``(sentences, 2 * orders + 2)``, of at least one sentence.
+def find_length_buckets(lengths: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """The bucket of each length, and the label of each bucket. All buckets but a single one have 30 sentences or more.
 
     Example:
-        >>> from lightning_bleu import CorpusBLEU
-        >>> from lightning_bleu.core.evaluator_metric import count_sentences
-        >>> bleu = CorpusBLEU()
-        >>> rows, _ = count_sentences(["a b c", "a a a a a a a"], ["a b c", "a b c"], bleu.scorer)
-        >>> figure = length_scatter_figure(rows)
-        >>> [text.get_text() for text in figure.legends[0].get_texts()]
-        ['1 beyond', 'equal', 'half, double']
+        >>> buckets, labels = find_length_buckets(np.repeat([3, 4, 12, 14, 18], 20))
+        >>> buckets[::20].tolist(), labels
+        ([0, 0, 1, 1, 1], ['1–5', '6–20'])
     """
-    lengths = Statistics.unpack(statistics.cpu())
-    pairs = np.stack([lengths.reference_length.numpy(), lengths.hypothesis_length.numpy()])
-    is_off = (2 * pairs[1] < pairs[0]) | (pairs[1] > 2 * pairs[0])
-    # One reference of 5,000 tokens must not squeeze all the others into the corner.
-    longest = max(1, min(pairs[0].max(), 2 * int(np.quantile(pairs[0], 1 - TAIL, method="lower"))))
-    limit = next(number for number in ROUND_NUMBERS for number in (number, 1.5 * number) if longest <= number)
-    pairs = pairs.clip(max=limit)
-    points, counts = np.unique(pairs[:, ~is_off], axis=1, return_counts=True)
-    shades = np.log1p(counts)
-    axes = _axes("Length in tokens", "reference", "hypothesis")
-    axes.scatter(*points, 6, shades, cmap="Blues", vmin=-1, vmax=shades.max(initial=0), clip_on=False, zorder=2)
-    off = f"{is_off.sum():,} beyond" if is_off.any() else None
-    axes.plot(*pairs[:, is_off], "x", color=_ORANGE, markersize=4, clip_on=False, label=off)
-    for ratio, style, label in ((1, "-", "equal"), (2, ":", "half, double"), (0.5, ":", None)):
-        axes.axline((0, 0), slope=ratio, color="black", linewidth=0.8, linestyle=style, zorder=1, label=label)
-    axes.set(xlim=(0, limit), ylim=(0, limit))
-    axes.figure.legend(loc="outside right upper", fontsize=8, frameon=False)
-    return axes.figure  # type: ignore[return-value]
+    width = next(number for number in _ROUND_NUMBERS if np.quantile(lengths, 1 - _TAIL) <= _MAX_BUCKETS * number)
+    cells = ((lengths - 1) // width).clip(0, _MAX_BUCKETS - 1)
+    counts = np.bincount(cells, minlength=_MAX_BUCKETS)
+    starts = [0]
+    for cell in range(1, _MAX_BUCKETS):
+        before, after = counts[starts[-1] : cell].sum(), counts[cell:].sum()
+        if before >= _MIN_IN_BUCKET and after >= _MIN_IN_BUCKET:
+            starts.append(cell)
+    ends = [*starts[1:], cells.max() + 1]
+    labels = [f"{width * start + 1}–{width * end}" for start, end in zip(starts, ends)]
+    if lengths.max() > width * ends[-1]:
+        labels[-1] = f">{width * starts[-1]}"
+    return np.searchsorted(starts, cells, side="right") - 1, labels
 
 
-def _axes(title: str, x_label: str, y_label: str) -> Axes:
+def _axes(title: str, x_label: str) -> Axes:
     """Axes with a title."""
     # Not pyplot, which keeps a reference to every figure.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -113,7 +113,6 @@ def _axes(title: str, x_label: str, y_label: str) -> Axes:
     axes = figure.add_subplot()
     axes.set_title(title, loc="left", fontsize=9, fontweight="bold")
     axes.set_xlabel(x_label, fontsize=9)
-    axes.set_ylabel(y_label, fontsize=9)
-    axes.tick_params(labelsize=8)
+    axes.tick_params(labelsize=_TICK_SIZE)
     axes.spines[["top", "right"]].set_visible(False)
     return axes

@@ -1,17 +1,14 @@
-"""What loggers show of the sentences of a loader: samples, a histogram of scores, and figures."""
+"""What loggers show of the sentences of a loader: samples and a figure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torch import Tensor
-
 from lightning_bleu.evaluation.findings import Finding
 from lightning_bleu.evaluation.names import Name, Naming
-from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.evaluation.validation import ScoredLoader
-from lightning_bleu.observers.figures import bleu_by_length_figure, length_scatter_figure
+from lightning_bleu.observers.figures import bleu_by_length_figure
 from lightning_bleu.observers.samples import Sample, Samples, find_bleu
 
 if TYPE_CHECKING:
@@ -42,15 +39,13 @@ class LoaderView(NamedTuple):
             worst translations, the worst first, if a metric ranks sentences.
         digits: the number of digits of each score of a sentence, by the name of the score.
         signature: the signature of the metric that ranks them.
-        histograms: the scores of all sentences, by the logged name of their histogram.
-        figures: the figures by logged name.
+        figures: the figure of BLEU by its logged name; empty without BLEU.
         findings: what stands out in them.
     """
 
     panels: list[Panel]
     digits: Mapping[str, int]
     signature: str
-    histograms: Mapping[str, Tensor]
     figures: Mapping[str, Figure]
     findings: Sequence[Finding] = ()
 
@@ -58,17 +53,8 @@ class LoaderView(NamedTuple):
         """Findings and samples as a table of plain values: its columns, and its rows."""
         has_groups = any(sample.group is not None for panel in self.panels for sample in panel.samples)
         labels = ["group"] if has_groups else []
-        columns = [
-            "step",
-            "number",
-            "shown as",
-            *labels,
-            *self.digits,
-            "source",
-            "hypothesis",
-            "references",
-            "signature",
-        ]
+        columns = ["step", "number", "shown as", *labels, *self.digits]
+        columns += ["source", "hypothesis", "references", "signature"]
         rows: list[list[Any]] = []
         for finding in self.findings:
             row = dict.fromkeys(columns, None) | {"step": step, "number": 0, "shown as": "finding"}
@@ -95,7 +81,7 @@ def make_view(
     confidence: float | None = None,
     findings: Sequence[Finding] = (),
 ) -> LoaderView:
-    """What loggers show of the sentences of a loader. The figures are those of the first BLEU, which has lengths.
+    """What loggers show of the sentences of a loader. The figure is that of the first BLEU, which has lengths.
 
     Args:
         loader: the scored sentences, at least one.
@@ -109,27 +95,16 @@ def make_view(
         return naming.render_panel(Name(metric, loader.name, detail=detail))
 
     digits = {key: 4 if rows.scorer.percent is None else 1 for key, rows in loader.rows.items()}
-    histograms = {}
-    for key in list(loader.rows)[:1]:  # of the first score
-        label = key.rpartition("/")[-1]
-        histograms[tag(key, f"sentence_{label}")] = _in_percent(loader.rows[key])
     figures = {}
     bleu = find_bleu(loader.rows)
     if bleu is not None:
         name, scorer = bleu
         statistics = loader.rows[name].statistics
         figures[tag(name, "by_length")] = bleu_by_length_figure(statistics, scorer.settings, confidence)
-        figures[tag(name, "lengths")] = length_scatter_figure(statistics)
     above = "".join(f"{finding.message} See {finding.place}.\n" for finding in findings)
     score = f" {samples.caption}" if samples.caption else ""
     panels = [Panel(tag("samples"), "first", f"{above}The first sentences.{score}", samples.first)]
     if samples.worst:
         caption = f"{above}The worst sentences{samples.order}.{score}"
         panels.append(Panel(tag("worst"), "worst", caption, samples.worst))
-    return LoaderView(panels, digits, samples.signature, histograms, figures, findings)
-
-
-def _in_percent(rows: SentenceRows) -> Tensor:
-    """The score of each sentence, in percent unless it has a scale of its own."""
-    scores = rows.score_sentences()
-    return 100 * scores if rows.scorer.percent is False else scores
+    return LoaderView(panels, digits, samples.signature, figures, findings)

@@ -7,9 +7,11 @@ none.
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -54,6 +56,14 @@ class LoggerAdapter:
         """
         raise NotImplementedError
 
+    def describe_limitation(self) -> str:
+        """A sentence about numbers that it cannot take together; empty for most loggers."""
+        return ""
+
+    def find_refused(self, names: Iterable[str]) -> dict[str, str]:
+        """The names of numbers that it refuses, each with the reason."""
+        return {}
+
     def log_numbers(self, numbers: Mapping[str, float], step: int) -> None:
         """Log numbers by name."""
         self.logger.log_metrics(dict(numbers), step)
@@ -73,7 +83,7 @@ _LAYOUTS: WeakKeyDictionary[Any, Layout] = WeakKeyDictionary()
 class TensorBoard(LoggerAdapter):
     """A ``SummaryWriter``, or the TensorBoard logger of Lightning.
 
-    It shows tables of the samples with marked words, a histogram of their scores, figures, and a page of charts.
+    It shows tables of the samples with marked words, figures, and a page of charts.
     """
 
     kind = "SummaryWriters"
@@ -95,12 +105,10 @@ class TensorBoard(LoggerAdapter):
         self.logger.flush()
 
     def show_samples(self, view: LoaderView, step: int) -> None:
-        """Show tables on the page Text, figures on Images, and the histogram on Distributions and Histograms."""
+        """Show tables on the page Text, and figures on Images."""
         writer = _writer_of(self.logger)
         for panel in view.panels:
             writer.add_text(panel.tag, sample_table(panel.samples, panel.caption, view.digits), step)
-        for name, scores in view.histograms.items():
-            writer.add_histogram(name, scores[scores.isfinite()], step)  # x/0 is infinite
         for name, figure in view.figures.items():
             writer.add_figure(name, figure, step, close=False)
         writer.flush()  # a SummaryWriter does not do that when Python ends
@@ -121,15 +129,17 @@ class LikeWandb(LoggerAdapter):
 
     @staticmethod
     def fits(logger: Any, writer: type) -> bool:
-        """Whether it has these methods."""
-        return hasattr(type(logger), "log_image") and hasattr(type(logger), "log_table")
+        """Whether it has one of these methods."""
+        return hasattr(type(logger), "log_image") or hasattr(type(logger), "log_table")
 
     def show_samples(self, view: LoaderView, step: int) -> None:
-        """Show figures, and a table."""
-        for name, figure in view.figures.items():
-            self.logger.log_image(key=name, images=[_draw(figure)], step=step)
-        columns, rows = view.table(step)
-        self.logger.log_table(key=view.panels[0].tag, columns=columns, data=rows, step=step)
+        """Show figures, and a table, if it has methods for them."""
+        if hasattr(self.logger, "log_image"):
+            for name, figure in view.figures.items():
+                self.logger.log_image(key=name, images=[_draw(figure)], step=step)
+        if hasattr(self.logger, "log_table"):
+            columns, rows = view.table(step)
+            self.logger.log_table(key=view.panels[0].tag, columns=columns, data=rows, step=step)
 
 
 class WandbRun(LoggerAdapter):
@@ -159,6 +169,15 @@ class WandbRun(LoggerAdapter):
         self.logger.log(panels)
 
 
+_MAX_METRIC_OF_MLFLOW = 250
+_NAMES_OF_MLFLOW = (
+    f"It keeps ASCII letters, digits, and the characters '_', '-', '.', ' ', and '/', at most {_MAX_METRIC_OF_MLFLOW}, "
+    "and nothing between slashes may be empty, '.', or '..': rename the metric, the loader, or the group"
+)
+_SERVICES_OF_MLFLOW = ("", "databricks", "databricks-uc", "uc")
+"""Tracking URIs of MLflow that look like paths."""
+
+
 class MLflow(LoggerAdapter):
     """The MLflow logger of Lightning: a table of the samples of all validations, which needs pandas, and figures."""
 
@@ -166,6 +185,35 @@ class MLflow(LoggerAdapter):
     def fits(logger: Any, writer: type) -> bool:
         """Whether it writes tables to a run."""
         return hasattr(writer, "log_table") and hasattr(logger, "run_id")
+
+    def describe_limitation(self) -> str:
+        """A sentence about a store of files, in which a number is a file with the path of its name."""
+        uri = str(getattr(self.logger.experiment, "tracking_uri", ""))
+        if not _is_file_store(uri):
+            return ""
+        return (
+            f"{type(self.logger).__name__} writes each number to a file in {uri!r}, so it cannot log both 'val_bleu' "
+            "and 'val_bleu/low': use a database, such as tracking_uri=\"sqlite:///mlflow.db\""
+        )
+
+    def find_refused(self, names: Iterable[str]) -> dict[str, str]:
+        """Names that MLflow refuses, and names that the logger of Lightning makes equal to an earlier one.
+
+        The logger removes characters that MLflow does not allow.
+        """
+        refused = {}
+        names_by_stored: dict[str, str] = {}
+        for name in names:
+            stored = re.sub(r"[^\w/. -]", "", name, flags=re.ASCII)
+            other = names_by_stored.setdefault(stored, name)
+            is_path = posixpath.normpath(stored) == stored and not stored.startswith(("/", ".."))
+            if not is_path or len(stored) > _MAX_METRIC_OF_MLFLOW:
+                refused[name] = f"MLflow cannot take the name {name!r}. {_NAMES_OF_MLFLOW}"
+            elif other != name:
+                refused[name] = (
+                    f"MLflow would store {other!r} and {name!r} as one number, {stored!r}. {_NAMES_OF_MLFLOW}"
+                )
+        return refused
 
     def show_samples(self, view: LoaderView, step: int) -> None:
         """Show figures and a table."""
@@ -183,6 +231,18 @@ class MLflow(LoggerAdapter):
     def _allowed(name: str) -> str:
         """A name with only the characters that MLflow allows."""
         return re.sub(r"[^\w./ -]", "_", name, flags=re.ASCII)
+
+
+def _is_file_store(uri: str) -> bool:
+    """Whether a tracking URI of MLflow is a local path, so that metrics are files.
+
+    Example:
+        >>> _is_file_store("./mlruns"), _is_file_store("file:///mlruns"), _is_file_store("sqlite:///mlflow.db")
+        (True, True, False)
+    """
+    scheme = urlsplit(uri).scheme
+    has_drive = len(scheme) == 1  # of Windows
+    return uri not in _SERVICES_OF_MLFLOW and (has_drive or scheme in ("", "file"))
 
 
 class Comet(LoggerAdapter):

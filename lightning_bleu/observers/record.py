@@ -23,7 +23,7 @@ from lightning_bleu.evaluation.names import column_name
 from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.evaluation.sentences import Sentences
 from lightning_bleu.evaluation.validation import ScoredLoader, Validation
-from lightning_bleu.observers.scores_file import FORMAT, SHARED_FILE, parse_lines
+from lightning_bleu.observers.scores_file import FORMAT, SHARED_FILE, name_run, parse_lines
 
 _TRANSLATION = re.compile(r"step-(\d{7,})(?:-(\d+))?\.txt")
 _ESCAPES = {"\\": "\\\\", "\t": "\\t"}
@@ -42,10 +42,15 @@ class Record:
     Args:
         folder: the folder.
         warn: warns about replaced references.
+
+    Attributes:
+        folder: see above.
+        run_name: the name of the run; see :func:`name_run`.
     """
 
     def __init__(self, folder: str | os.PathLike[str], warn: WarnOnce | None = None) -> None:
         self.folder = Path(folder).expanduser()
+        self.run_name = name_run(self.folder)
         self._warn = warn or WarnOnce()
         self._has_written = False
         self._scores = self.folder / "scores.jsonl"
@@ -150,7 +155,7 @@ def _list_lines(
     naming = validation.naming
     shared = {"format": FORMAT, "validation": uuid.uuid4().hex, "stage": naming.stage, "step": step, "epoch": epoch}
     for loader in validation.loaders:
-        if not loader.results or not loader.sentences.has_references:
+        if not loader.results:
             yield shared | to_line_of_file(loader.sentences, files[loader.name])
     for score in validation.scored:
         is_of_file = not score.mean_of and not score.name.group
@@ -186,7 +191,7 @@ def to_record_line(
 
 
 def to_line_of_file(sentences: Sentences, file: str) -> dict[str, Any]:
-    """The line of a file without a score, or without references; see :func:`to_record_line`.
+    """The line of a file without a score; see :func:`to_record_line`.
 
     Args:
         sentences: its sentences.
@@ -198,7 +203,6 @@ def to_line_of_file(sentences: Sentences, file: str) -> dict[str, Any]:
         "metric": None,
         "class": None,
         "forms": sentences.input_counts.kinds,
-        "references": sentences.has_references,
         "score": None,
     }
 
@@ -244,8 +248,8 @@ class TranslationFiles:
     translations or scores already, the new ones go to ``step-0000500-2``, and so on. The same ones write nothing.
 
     With several references, they go to ``ref-1.txt``, ``ref-2.txt``, and so on. A sentence with fewer references than
-    others repeats its first one. (An empty line would be a reference of length 0.) Without references, the files of
-    earlier translations stay as they are. Line breaks inside a sentence become spaces.
+    others repeats its first one. (An empty line would be a reference of length 0.) Line breaks inside a sentence become
+    spaces.
 
     Until they are complete, files have hidden names. What a killed process has left of them is removed by the next one
     that writes to the folder.
@@ -314,8 +318,6 @@ class TranslationFiles:
             contents[".tsv"] = _to_table(columns)
         shared = {folder / name: content for name, content in _shared_files(sentences).items()}
         outdated = [path for path in folder.iterdir() if SHARED_FILE.fullmatch(path.name) and path not in shared]
-        if sentences and not any(sentence.references for sentence in sentences):
-            outdated = []  # the references of others stay
         self._prepared[folder] = _Prepared(
             step,
             contents={

@@ -11,7 +11,8 @@ from types import MappingProxyType
 
 from lightning_bleu.core.clean import clean, is_visible, to_line
 from lightning_bleu.observers.samples import Sample
-from lightning_bleu.views.blocks import Mark, Span, shorten
+from lightning_bleu.views.blocks import Mark, Span
+from lightning_bleu.views.marks import shorten
 
 _MAX_REFERENCES = 5
 """The maximum number of references shown per sentence, or of lines that stand for them."""
@@ -61,11 +62,9 @@ wrong.
     if explanation:
         above.append(explanation)
     has_sources = any(sample.source is not None for sample in samples)
-    has_references = any(sample.references for sample in samples)
-    texts = ["source"] if has_sources else []
-    texts.append("hypothesis")
-    if has_references:
-        texts.append("references")
+    texts = ["hypothesis", "references"]
+    if has_sources:
+        texts.insert(0, "source")
     labels = ["group"] if has_groups else []
     # <pre> keeps names in one piece, and the padding of numbers.
     header = ["no.", *labels, *(f"<pre>{escape_cell(name)}</pre>" for name in digits), ", ".join(texts)]

@@ -69,12 +69,7 @@ class Sample:
         return [line.text for line in self.lines[1:]]
 
     def mark_words(self) -> tuple[list[Span], list[list[Span]]]:
-        """The hypothesis and each reference in parts; see :func:`lightning_bleu.views.marks.mark_words`.
-
-        Without references, no word is wrong.
-        """
-        if not self.references:
-            return [Span(self.hypothesis)], []
+        """The hypothesis and each reference in parts; see :func:`lightning_bleu.views.marks.mark_words`."""
         return mark_words(self.lines[0], self.lines[1:])
 
     def shown_scores(self) -> list[float]:
@@ -252,7 +247,7 @@ def score_samples(
         settings: how texts are tokenized.
     """
     numbers = list(by_number)
-    scores_by_name = _score(rows_by_score, numbers)
+    scores_by_name = {name: rows.select(numbers).score_sentences().tolist() for name, rows in rows_by_score.items()}
     percent = {name: of_score.scorer.percent for name, of_score in rows_by_score.items()}
     samples = []
     for place, (number, sentence) in enumerate(by_number.items()):
@@ -260,11 +255,6 @@ def score_samples(
         scores_of_sentence = {name: of_score[place] for name, of_score in scores_by_name.items()}
         samples.append(Sample(number + 1, lines, sentence.source, scores_of_sentence, percent, sentence.group))
     return samples
-
-
-def _score(rows_by_score: Mapping[str, SentenceRows], numbers: Sequence[int]) -> dict[str, list[float]]:
-    """The scores of some sentences, for each score."""
-    return {name: rows.select(numbers).score_sentences().tolist() for name, rows in rows_by_score.items()}
 
 
 def split_line(text: str, is_tokenized: bool, settings: BLEUSettings) -> Line:

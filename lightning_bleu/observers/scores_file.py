@@ -69,12 +69,6 @@ def is_recorded(file: Path) -> bool:
     return any(_find_lines(other) is not None for other in file.parent.glob("step-*.txt"))
 
 
-def lacks_references(file: Path) -> bool:
-    """Whether a file of hypotheses was written without references, so that those beside it are not its own."""
-    _, lines = _find_lines(file) or (file, [])
-    return any(line.get("references") is False for line in lines)
-
-
 def read_reference_counts(file: Path) -> list[int] | None:
     """The number of references of each sentence of a recorded file; None if all have the same, or if it is unknown."""
     table = file.with_suffix(".tsv")
@@ -229,7 +223,6 @@ _SCHEMA: Mapping[str, Callable[[Any], bool]] = {
     "metric": _is_text,
     "class": _is_text,
     "forms": lambda value: isinstance(value, list) and all(isinstance(form, str) for form in value),
-    "references": _is_flag,
     "higher_is_better": _is_flag,
     "percent": _is_flag,
     "score": _is_number,

@@ -1,43 +1,20 @@
 """What there is to see of something: a title and a list of blocks.
 
-:mod:`~lightning_bleu.views.text` and :mod:`~lightning_bleu.views.html` render them. Blocks have texts as they are: each renderer cleans and escapes
-what it shows.
+:mod:`~lightning_bleu.views.text` and :mod:`~lightning_bleu.views.html` render them. Blocks have texts as they are: each
+renderer cleans and escapes what it shows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
-
-from lightning_bleu.core.clean import MAX_SHOWN
-
-
-def shorten(spans: Iterable[Span], limit: int = MAX_SHOWN) -> list[Span]:
-    """The first characters of a sentence, with " ..." if there are more.
-
-    Example:
-        >>> shorten([Span("a b", "unmatched"), Span(" c d")], limit=5)
-        [Span(text='a b', mark='unmatched'), Span(text=' c', mark=''), Span(text=' ...', mark='')]
-    """
-    shown = []
-    characters_left = limit
-    for text, mark in spans:
-        shown.append(Span(text[:characters_left], mark))
-        characters_left -= len(text)
-        if characters_left < 0:
-            return [*shown, Span(" ...")]
-    return shown
-
 
 Tone: TypeAlias = Literal["", "good", "bad", "best", "quiet"]
 """What something means. No renderer says it by color alone."""
 Mark: TypeAlias = Literal["", "unmatched", "displaced"]
 """``""`` marks nothing; see :func:`lightning_bleu.views.marks.mark_words` for the others."""
-
-_CHARACTER = 0.04
-"""The share of a bar that a character of its label takes."""
 
 
 class Span(NamedTuple):
@@ -52,36 +29,6 @@ class Cell(NamedTuple):
 
     text: str
     tone: Tone
-
-
-class Part(NamedTuple):
-    """A part of a bar.
-
-    Attributes:
-        share: its share of the full length, from 0 to 1.
-        tone: what it means.
-        label: what is written on it, if it fits.
-    """
-
-    share: float
-    tone: Tone = ""
-    label: str = ""
-
-    @property
-    def shown_label(self) -> str:
-        """The label, if it fits.
-
-        Example:
-            >>> Part(0.5, label="120").shown_label, Part(0.03, label="12").shown_label
-            ('120', '')
-        """
-        return self.label if self.share > _CHARACTER * len(self.label) else ""
-
-
-class Bar(NamedTuple):
-    """A cell of a table with a bar of one or several parts."""
-
-    parts: Sequence[Part]
 
 
 class Range(NamedTuple):
@@ -117,7 +64,7 @@ class Range(NamedTuple):
         return round(100 * (clipped - start) / (end - start), 2)
 
 
-TableCell: TypeAlias = str | Cell | Bar | Range
+TableCell: TypeAlias = str | Cell | Range
 
 
 @dataclass(frozen=True)
@@ -150,20 +97,18 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over numbers, or dots over categories.
+    """A line over numbers.
 
     Attributes:
         title: what it shows.
-        series: the points of each series by its name. With categories, `x` is the number of the category, from 0.
+        points: its points.
         x_label: what the horizontal axis shows.
-        categories: the names of the categories, which may have several lines; empty for lines over numbers.
         best: the point with a ring around it.
     """
 
     title: str
-    series: Mapping[str, Sequence[Point]]
+    points: Sequence[Point]
     x_label: str = ""
-    categories: Sequence[str] = ()
     best: Point | None = None
 
 

@@ -13,8 +13,9 @@ from markupsafe import Markup  # comes with Jinja2
 
 from lightning_bleu.core.clean import clean, is_visible, to_line
 from lightning_bleu.version import __version__
-from lightning_bleu.views.blocks import Cell, Chart, View, describe_marks, shorten
-from lightning_bleu.views.drawing import draw_chart, style_of
+from lightning_bleu.views.blocks import Cell, Chart, View, describe_marks
+from lightning_bleu.views.drawing import draw_chart
+from lightning_bleu.views.marks import shorten
 
 MAX_ROWS_OF_PAGE = 500
 """The maximum number of rows of a table."""
@@ -46,9 +47,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(clean=clean, shorten=shorten, to_line=to_line)
-    environment.globals.update(
-        draw=_draw, describe_marks=describe_marks, kind_of=_kind_of, max_rows=MAX_ROWS_OF_PAGE, style_of=style_of
-    )
+    environment.globals.update(draw=_draw, describe_marks=describe_marks, kind_of=_kind_of, max_rows=MAX_ROWS_OF_PAGE)
     environment.tests.update(empty=_is_empty, best=_is_best)
     return environment
 

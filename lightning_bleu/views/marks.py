@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
+from lightning_bleu.core.clean import MAX_SHOWN
 from lightning_bleu.views.blocks import Mark, Span
 
 
@@ -22,6 +23,23 @@ class Line(NamedTuple):
 
     text: str
     tokens: Sequence[str]
+
+
+def shorten(spans: Iterable[Span], limit: int = MAX_SHOWN) -> list[Span]:
+    """The first characters of a sentence, with " ..." if there are more.
+
+    Example:
+        >>> shorten([Span("a b", "unmatched"), Span(" c d")], limit=5)
+        [Span(text='a b', mark='unmatched'), Span(text=' c', mark=''), Span(text=' ...', mark='')]
+    """
+    shown = []
+    characters_left = limit
+    for text, mark in spans:
+        shown.append(Span(text[:characters_left], mark))
+        characters_left -= len(text)
+        if characters_left < 0:
+            return [*shown, Span(" ...")]
+    return shown
 
 
 _SENTENCEPIECE_BLANK = "\u2581"

@@ -8,7 +8,6 @@ from functools import singledispatch
 
 from lightning_bleu.core.clean import clean, is_visible, to_line
 from lightning_bleu.views.blocks import (
-    Bar,
     Block,
     Cell,
     Chart,
@@ -19,10 +18,9 @@ from lightning_bleu.views.blocks import (
     Range,
     Table,
     TableCell,
-    Tone,
     View,
-    shorten,
 )
+from lightning_bleu.views.marks import shorten
 
 MAX_ROWS = 40
 """The maximum number of rows of a table."""
@@ -30,8 +28,6 @@ _MAX_NAME = 60
 """The maximum number of characters of a cell."""
 _MAX_SHOWN = 200
 """The maximum number of characters of a sentence."""
-_BAR_LENGTH = 24
-_BAR_CHARACTERS: dict[Tone, str] = {"": "#", "good": "+", "bad": "-", "best": "#", "quiet": "."}
 
 
 def to_text(view: View) -> str:
@@ -75,10 +71,7 @@ def _(block: Table) -> list[str]:
 
 @_lines.register
 def _(block: Chart) -> list[str]:
-    table = to_table(block)
-    if table is None:
-        return []
-    return _lines(table)
+    return []  # its values are in a table
 
 
 @_lines.register
@@ -101,29 +94,6 @@ def _(block: Heading) -> list[str]:
     return [to_line(block.text)]
 
 
-def to_table(chart: Chart) -> Table | None:
-    """The values of a chart with categories; None for lines, whose values are in a table of their own.
-
-    Example:
-        >>> from lightning_bleu.views.blocks import Point
-        >>> chart = Chart("by length", {"new": [Point(0, 50.0)]}, categories=["1-10\\nn=30", "11-20\\nn=40"])
-        >>> print(to_table(chart).rows)
-        [['new', '50.00', '']]
-    """
-    if not chart.categories:
-        return None
-    header = [chart.x_label]
-    header += [" ".join(category.split()) for category in chart.categories]
-    rows = []
-    for name, points in chart.series.items():
-        row: list[TableCell] = [""] * len(header)
-        row[0] = name
-        for point in points:
-            row[1 + int(point.x)] = f"{point.y:.2f}"
-        rows.append(row)
-    return Table(header, rows, chart.title)
-
-
 def cell_texts(table: Table) -> list[list[str]]:
     """The texts of the header and of the first rows, without the columns that text cannot show.
 
@@ -144,27 +114,8 @@ def cell_texts(table: Table) -> list[list[str]]:
 
 
 def _cell_text(cell: TableCell) -> str:
-    if isinstance(cell, Bar):
-        return _draw_bar(cell)
     text = cell.text if isinstance(cell, Cell) else str(cell)
     return to_line(text, _MAX_NAME)
-
-
-def _draw_bar(bar: Bar) -> str:
-    """A bar of characters.
-
-    Example:
-        >>> from lightning_bleu.views.blocks import Part
-        >>> _draw_bar(Bar([Part(0.5, "good"), Part(0.25, "quiet"), Part(0.25, "bad")]))
-        '++++++++++++......------'
-    """
-    characters = ""
-    share = 0.0
-    for part in bar.parts:
-        share += part.share
-        end = round(_BAR_LENGTH * share)  # not of each part, or the bar may be too long
-        characters += _BAR_CHARACTERS[part.tone] * (end - len(characters))
-    return characters.ljust(_BAR_LENGTH)  # bars begin at the left of their columns
 
 
 def _align(row: Iterable[str], widths: Sequence[int], text_columns: int) -> str:

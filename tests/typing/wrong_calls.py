@@ -42,7 +42,7 @@ FunctionMetric()  # wrong
 
 Evaluator(confidnce=0.9)  # wrong
 Evaluator(confidence="0.9")  # wrong
-Evaluator(compare_to="first")  # wrong
+Evaluator(compare_to="last")  # wrong
 Evaluator(tokenizer="zh")  # wrong
 Evaluator(5)  # wrong
 Evaluator().finish()  # wrong
