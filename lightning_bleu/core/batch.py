@@ -195,8 +195,7 @@ def _select_segments(form: Form, chosen: BoolArray) -> Form:
     if not isinstance(form, Ids):
         return type(form)(list(compress(form[0], chosen)))  # type: ignore[arg-type]
     ids, lengths = form.ragged
-    selected = Ragged(ids[chosen.repeat(lengths)], lengths[chosen])
-    return form._replace(ragged=selected)
+    return form._replace(ragged=Ragged(ids[chosen.repeat(lengths)], lengths[chosen]))
 
 
 class Sources(NamedTuple):
