@@ -315,7 +315,7 @@ class LoadedWeights(NamedTuple):
 def _log_numbers(
     validation: Validation, trainer: pl.Trainer, pl_module: pl.LightningModule, refused: Collection[str]
 ) -> None:
-    """Log the numbers of a validation with Lightning, without loggers those that a logger refuses.
+    """Log the numbers of a validation with Lightning. Those that a logger refuses go to no logger.
 
     Only scores of loaders and of all are on the progress bar.
     """
@@ -334,7 +334,7 @@ def _log_numbers(
             logged,
             torch.tensor(value, dtype=dtype, device=pl_module.device),
             prog_bar=is_single_score,
-            logger=logged not in refused,
+            logger=False if logged in refused else None,  # True warns if there is no logger
             add_dataloader_idx=False,
             sync_dist=trainer.world_size > 1,
             reduce_fx="max",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sacrebleu.metrics.base import Metric as SacreMetric
+from torch import nn
 from torchmetrics import MetricCollection
 
 from lightning_bleu.core.corpus_metric import CorpusMetric
@@ -46,7 +47,8 @@ def read_metrics(metrics: Any) -> dict[str, EvaluatorMetric]:
 
 def _name_metrics(metrics: Any) -> Iterator[tuple[str, Any]]:
     """The names of what the user passed as `metrics`, and the metrics as they are."""
-    by_name = metrics if isinstance(metrics, Mapping) else None
+    is_module_dict = isinstance(metrics, nn.ModuleDict) and not isinstance(metrics, MetricCollection)
+    by_name = dict(metrics.items()) if is_module_dict or isinstance(metrics, Mapping) else None
     if by_name is None:
         members = dict(_members_of(getattr(type(metrics), "short_name", ""), metrics))
         if "" in members:

@@ -26,8 +26,7 @@ class Scored:
     Attributes:
         name: what it is the score of.
         result: the score.
-        rows: the rows of its sentences. None if they have none, if the score is not finite, for a group, and for a
-            mean.
+        rows: the rows of its sentences. None if they have none, if the score is not finite, and for a mean.
         mean_of: the names of the scores that it is the mean of; empty unless it is a mean.
     """
 
@@ -145,7 +144,8 @@ def _score_statistics(
         rows_of_group = rows.select(numbers)
         sums = rows_of_group.statistics.sum(0)
         if _has_score(name_of_group, scorer, sums, mistakes):
-            yield Scored(name_of_group, _to_result(scorer, scorer.report(sums, rows_of_group.input_counts)))
+            result = _to_result(scorer, scorer.report(sums, rows_of_group.input_counts))
+            yield Scored(name_of_group, result, rows_of_group if math.isfinite(result.score) else None)
 
 
 def _has_score(name: Name, scorer: Scorer, sums: Tensor, mistakes: list[Mistake]) -> bool:

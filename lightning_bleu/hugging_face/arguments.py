@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
+
+from lightning_bleu.core.mistakes import Mistake
 
 _LENGTHS = {"max_length": "max_new_tokens", "max_new_tokens": "max_length"}
 """Two arguments for one limit, of which a stronger one replaces a weaker one."""
@@ -47,7 +50,7 @@ class GenerationSettings(NamedTuple):
     Example:
         >>> from types import SimpleNamespace
         >>> settings = GenerationSettings({"eos_token_id": [7, 8]}, SimpleNamespace(pad_token_id=0))
-        >>> settings.find("pad_token_id"), sorted(settings.stop_ids)
+        >>> settings.find("pad_token_id"), settings.find("eos_token_id")
         (0, [7, 8])
     """
 
@@ -60,19 +63,6 @@ class GenerationSettings(NamedTuple):
             return self.arguments[name]
         config = self.arguments.get("generation_config", self.config)
         return getattr(config, name, None)
-
-    @property
-    def stop_ids(self) -> set[int]:
-        """The ids after which an answer ends."""
-        ids = self.find("eos_token_id")
-        if ids is None:
-            return set()
-        return set(torch.as_tensor(ids).flatten().tolist())
-
-    @property
-    def stops_otherwise(self) -> bool:
-        """Whether something else than an id can end an answer."""
-        return bool(self.find("stop_strings") or self.find("stopping_criteria"))
 
     def find_pad_id(self, processing_class: Any) -> int:
         """The id of the padding.
@@ -100,3 +90,28 @@ class GenerationSettings(NamedTuple):
                 f"num_return_sequences={answers} generates several answers per prompt, and one can be scored: set it "
                 "to 1, or override complete to choose one"
             )
+
+
+def suspect_limit(generated: Tensor, labels: Tensor, settings: GenerationSettings) -> Iterator[Mistake]:
+    """Suspect a default limit that has cut hypotheses, and that leaves fewer new tokens than a reference has.
+
+    Args:
+        generated: the new ids, shape ``(sentences, new tokens)``.
+        labels: the references, padded with -100, shape ``(sentences, width)``.
+        settings: what the model generates with.
+    """
+    stop_ids = settings.find("eos_token_id")
+    ends_otherwise = settings.find("stop_strings") or settings.find("stopping_criteria")
+    if stop_ids is None or ends_otherwise or settings.find("max_new_tokens") is not None:
+        return
+    new_tokens = generated.shape[1]
+    longest = int((labels != -100).sum(1).max())
+    if settings.find("forced_eos_token_id") is not None:  # the last id may be the end that the limit has forced
+        generated = generated[:, :-1]
+    has_end = torch.isin(generated, torch.as_tensor(stop_ids, device=generated.device)).any(1)
+    if new_tokens < longest and not has_end.all():
+        yield (
+            "limit",
+            f"generate stopped at its limit, after {new_tokens} new tokens, but a reference has {longest}: set "
+            "gen_kwargs = {'max_new_tokens': ...} to more than the longest reference.",
+        )

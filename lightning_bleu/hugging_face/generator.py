@@ -14,8 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from lightning_bleu.core.mistakes import Mistake
-from lightning_bleu.hugging_face.arguments import GenerationSettings, merge_arguments
-from lightning_bleu.hugging_face.endings import suspect_cut_rows, suspect_ends, suspect_limit, suspect_sampling
+from lightning_bleu.hugging_face.arguments import GenerationSettings, merge_arguments, suspect_limit
 from lightning_bleu.hugging_face.prompts import IGNORED, Prompts, find_generation_inputs, find_prompts, gather_prompts
 
 _Trainer: Any = object
@@ -125,24 +124,25 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
         if packs and not self._is_encoder_decoder and not self._overrides("split"):
             raise ValueError("packed rows have no prompts of their own: set eval_packing=False in SFTConfig")
 
-    def _find_mistakes(self, inputs: Mapping[str, Any], labels: Any, preds: Any) -> Iterator[Mistake]:
-        """Suspect sampling, answers without an end, and limits, unless the user generates in another way."""
+    def _find_mistakes(self, prompts: Prompts, preds: Any) -> Iterator[Mistake]:
+        """Suspect sampling that nobody asked for, and a default limit that cuts hypotheses."""
+        settings = self._generation
         if self._overrides("complete"):
             return
-        settings = self._generation
-        yield from suspect_sampling(settings)
-        if not isinstance(labels, Tensor) or self._overrides("split"):
-            return
-        if not self._is_encoder_decoder:
-            max_length = getattr(self.args, "max_length", None)  # of SFTConfig
-            is_full = inputs["attention_mask"].bool().sum(1) == (max_length or -1)
-            yield from suspect_cut_rows(labels[is_full], settings, max_length)
-            yield from suspect_ends(labels[~is_full], settings)
-            yield from suspect_limit(preds, labels, settings, counts_prompt=True)
-        elif self._is_seq2seq_trainer and settings.stop_ids:  # others generate in a way of their own
-            yield from suspect_ends(labels, settings)
-            generated = preds[:, 1:]  # without the token at which the decoder starts
-            yield from suspect_limit(generated, labels, settings, counts_prompt=False)
+        if "do_sample" not in settings.arguments and settings.find(
+            "do_sample"
+        ):  # instruction-tuned models ship with it
+            yield (
+                "do_sample",
+                "generation_config.do_sample is True, so answers are random, and scores depend on batches and "
+                "processes: set gen_kwargs = {'do_sample': False}, or True if that is meant.",
+            )
+        counts_prompt = not self._is_encoder_decoder  # in max_length; else, that is meant as it is if it is an argument
+        is_meant = settings.arguments.get("max_length") is not None and not counts_prompt
+        generates = counts_prompt or self._is_seq2seq_trainer  # other Trainers may generate in a way of their own
+        if isinstance(prompts.target, Tensor) and generates and not is_meant and not self._overrides("split"):
+            generated = preds if counts_prompt else preds[:, 1:]  # without the token at which the decoder starts
+            yield from suspect_limit(generated, prompts.target, settings)
 
     @property
     def _generation(self) -> GenerationSettings:

@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from lightning_bleu.evaluation.loaders import Origin
 from lightning_bleu.evaluation.monitors import describe_number
 from lightning_bleu.evaluation.names import Naming, check_names
 from lightning_bleu.evaluation.outputs import Output
-from lightning_bleu.evaluation.positions import distributed_index
+from lightning_bleu.evaluation.positions import find_index
 from lightning_bleu.evaluator import Evaluator, StartedValidation
 from lightning_bleu.hugging_face.generator import GeneratorMixin
 
@@ -55,9 +56,10 @@ class EvaluatorMixin(GeneratorMixin):
             cannot be told from others.
 
     Notes:
-        The metrics of the Trainer get ``eval_bleu``; ``test_bleu`` in ``predict``; ``eval_NAME_bleu`` for one of
-        several datasets; and with ``parts=True`` components such as ``eval_bleu_precision_1``. An encoder-decoder needs
-        ``Seq2SeqTrainer`` with ``predict_with_generate=True``. For other rows or another way to generate, override
+        The metrics of the Trainer get ``eval_bleu``; ``test_bleu`` in ``predict``; and ``eval_NAME_bleu`` for one of
+        several datasets. What ``evaluate`` returns also has components such as ``eval_bleu_precision_1``, which are
+        logged with ``parts=True`` only. An encoder-decoder needs ``Seq2SeqTrainer`` with
+        ``predict_with_generate=True``. For other rows or another way to generate, override
         :meth:`split` and :meth:`complete`. Without labels, ``predict`` generates and returns ids, and scores nothing.
 
         Checkpoints keep the best validation for ``compare_to`` in ``lightning_bleu.pt``. With ``translations``, each
@@ -68,6 +70,7 @@ class EvaluatorMixin(GeneratorMixin):
     _started: StartedValidation | None = None
     _batch_count = 0  # of the batches of this evaluation so far
     _lacks_evaluator = False
+    _parts: Mapping[str, float] = MappingProxyType({})  # the components of scores, by logged name
     _is_training = False
     _loaded: tuple[int, float | None] | None = None  # step and epoch of the weights loaded at the end of a training
 
@@ -81,6 +84,16 @@ class EvaluatorMixin(GeneratorMixin):
         self.evaluator = evaluator
         if evaluator is not None:
             _check_evaluator(evaluator, self)
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate datasets. `gen_kwargs` go to ``model.generate``, and override its other settings. Collective.
+
+        Returns:
+            the metrics, with all components of the scores.
+        """
+        self._parts = {}
+        metrics = super().evaluate(*args, **kwargs)
+        return {**self._parts, **metrics}
 
     def evaluation_loop(
         self,
@@ -125,6 +138,11 @@ class EvaluatorMixin(GeneratorMixin):
         if taken:
             raise ValueError(f"compute_metrics returns {taken[0]!r}, like the evaluator: rename one of them")
         output.metrics.update(numbers)
+        self._parts = {
+            validation.naming.render(score.name._replace(detail=part)): value
+            for score in validation.scored
+            for part, value in score.result.parts.items()
+        }
         step, epoch = self._loaded or (self.state.global_step, self.state.epoch)
         evaluator.publish(started, validation, step, epoch, shown_step=self.state.global_step)
         return output
@@ -183,7 +201,7 @@ class EvaluatorMixin(GeneratorMixin):
         if prompts.target is None:
             started.collector.skip()
         else:
-            evaluator.warn_once.about_all(self._find_mistakes(inputs, prompts.target, preds))
+            evaluator.warn_once.about_all(self._find_mistakes(prompts, preds))
             output = Output(preds, prompts.target, prompts.source, index=prompts.index, group=prompts.group)
             started.collector.update(output, batch_idx)
         if prediction_loss_only or not isinstance(preds, Tensor):
@@ -353,7 +371,7 @@ class TrainerNaming(Naming):
 
 def _check_loader(dataloader: Any) -> None:
     """Raise an error if several processes may score the same sentences, and nothing tells which."""
-    if process_count() > 1 and distributed_index(dataloader, 0) is None:
+    if process_count() > 1 and find_index(dataloader, 0) is None:
         raise ValueError(
             "repeated sentences of the evaluation dataset cannot be found: give it a length and at most one worker, or "
             "let one process read it, with accelerator_config={'dispatch_batches': True, 'split_batches': True}; a "

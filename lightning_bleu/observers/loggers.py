@@ -129,15 +129,17 @@ class LikeWandb(LoggerAdapter):
 
     @staticmethod
     def fits(logger: Any, writer: type) -> bool:
-        """Whether it has these methods."""
-        return hasattr(type(logger), "log_image") and hasattr(type(logger), "log_table")
+        """Whether it has one of these methods."""
+        return hasattr(type(logger), "log_image") or hasattr(type(logger), "log_table")
 
     def show_samples(self, view: LoaderView, step: int) -> None:
-        """Show figures, and a table."""
-        for name, figure in view.figures.items():
-            self.logger.log_image(key=name, images=[_draw(figure)], step=step)
-        columns, rows = view.table(step)
-        self.logger.log_table(key=view.panels[0].tag, columns=columns, data=rows, step=step)
+        """Show figures, and a table, if it has methods for them."""
+        if hasattr(self.logger, "log_image"):
+            for name, figure in view.figures.items():
+                self.logger.log_image(key=name, images=[_draw(figure)], step=step)
+        if hasattr(self.logger, "log_table"):
+            columns, rows = view.table(step)
+            self.logger.log_table(key=view.panels[0].tag, columns=columns, data=rows, step=step)
 
 
 class WandbRun(LoggerAdapter):

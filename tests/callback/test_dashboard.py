@@ -9,6 +9,7 @@ import re
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,10 +23,13 @@ from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu
 from lightning_bleu.observers.loggers import adapt
 from lightning_bleu.observers.sample_table import escape_cell
 from tests.helpers.lightning import (
+    Record,
     collect_warnings,
     fit,
     make_callback,
     make_loader,
+    make_module,
+    make_trainer,
     read_events,
     read_table,
     return_ids,
@@ -58,10 +62,9 @@ def texts(events: Any, tag: str) -> list[tuple[int, str]]:
     return [(event.step, event.tensor_proto.string_val[0].decode()) for event in events.Tensors(f"{tag}/text_summary")]
 
 
-def test_tensorboard_gets_samples_and_a_histogram_and_figures_at_the_step_of_the_scores(tmp_path: Path) -> None:
+def test_tensorboard_gets_samples_and_a_figure_at_the_step_of_the_scores(tmp_path: Path) -> None:
     tags = fit_lines(tmp_path, BLEUCallback(CorpusBLEU(percent=True), samples=2))
-    assert set(tags["images"]) == {"val_bleu/by_length", "val_bleu/lengths"}
-    assert tags["histograms"] == ["val_bleu/sentence_bleu"]
+    assert tags["images"] == ["val_bleu/by_length"]
     events = read_events(tmp_path / "run")
     assert [event.step for event in events.Scalars("val_bleu")] == STEPS  # one per epoch, none for the sanity check
 
@@ -76,19 +79,14 @@ def test_tensorboard_gets_samples_and_a_histogram_and_figures_at_the_step_of_the
     expected = [(i + 1, [round(BLEU[i], 1)], f"source {i}", *LINES[i]) for i in range(2)]
     assert [tuple(row) for row in read_table(texts(events, "val_samples")[-1][1])] == expected
 
-    histograms = events.Histograms("val_bleu/sentence_bleu")
-    assert [event.step for event in histograms] == STEPS
-    histogram = histograms[-1].histogram_value
-    assert (histogram.num, histogram.max) == (5, pytest.approx(100))  # five lines, one of them right
-    for name in ("val_bleu/by_length", "val_bleu/lengths"):
-        images = events.Images(name)
-        assert [event.step for event in images] == STEPS
-        assert images[-1].encoded_image_string.startswith(b"\x89PNG")
+    images = events.Images("val_bleu/by_length")
+    assert [event.step for event in images] == STEPS
+    assert images[-1].encoded_image_string.startswith(b"\x89PNG")
 
 
 def test_nothing_but_charts_is_shown_without_samples(tmp_path: Path) -> None:
     tags = fit_lines(tmp_path, BLEUCallback(samples=0))
-    assert tags["images"] == tags["histograms"] == []
+    assert tags["images"] == []
     assert tags["tensors"] == ["custom_scalars__config__"]
     assert "val_bleu" in tags["scalars"]
 
@@ -117,7 +115,7 @@ def drawn(layout: dict[str, dict[str, Any]], category: str, tags: set[str]) -> d
 
 
 def test_charts_of_all_metrics_are_side_by_side_and_show_what_is_logged(tmp_path: Path) -> None:
-    """With an interval as a band, and several scores in one chart."""
+    """With an interval as a band."""
     metrics: dict[str, Any] = {
         "bleu": CorpusBLEU(max_order=2),
         "ter": TER(),
@@ -125,8 +123,8 @@ def test_charts_of_all_metrics_are_side_by_side_and_show_what_is_logged(tmp_path
         "rouge": ROUGEScore(rouge_keys=("rouge1",)),
     }
     callbacks = [
-        BLEUCallback(metrics, confidence=0.95, compare_to="best"),
-        BLEUCallback(CorpusCHRF(), log_name="{stage}/other {metric}", compare_to="first"),
+        BLEUCallback(metrics, parts=True, confidence=0.95, compare_to="best"),
+        BLEUCallback(CorpusCHRF(), log_name="{stage}/other {metric}"),
     ]
 
     def step(batch: Any, epoch: int) -> Any:
@@ -145,7 +143,7 @@ def test_charts_of_all_metrics_are_side_by_side_and_show_what_is_logged(tmp_path
                 charts[chart.title] = ["Margin", [series.value, series.lower, series.upper]]
             else:
                 charts[chart.title] = ["Multiline", list(chart.multiline.tag)]
-    assert [*layout] == ["Scores", "Comparison with the best", "Comparison with the first", "Parts"]
+    assert [*layout] == ["Scores", "Comparison with the best", "Parts"]
     tags = set(events.Tags()["scalars"])
     scores = drawn(layout, "Scores", tags)
     expected = {}
@@ -154,10 +152,9 @@ def test_charts_of_all_metrics_are_side_by_side_and_show_what_is_logged(tmp_path
         expected[title] = {tag, f"{tag}/low", f"{tag}/high"}
         for name in ("ter", "terse"):
             expected[title.replace("bleu", name)] = {tag.replace("bleu", name)}
-        rouge = tag.replace("bleu", "rouge")
-        expected[title.replace("bleu", "rouge")] = {
-            f"{rouge}/rouge1_{part}" for part in ("fmeasure", "precision", "recall")
-        }
+        for part in ("fmeasure", "precision", "recall"):
+            rouge = f"{tag.replace('bleu', 'rouge')}/rouge1_{part}"
+            expected[rouge + title.removeprefix(tag)] = {rouge}
         expected[title.replace("val_bleu", "val/other chrf")] = {tag.replace("val_bleu", "val/other chrf")}
     assert scores == expected
     assert drawn(layout, "Comparison with the best", tags) == {
@@ -207,8 +204,8 @@ def test_wandb_gets_a_table_and_figures(tmp_path: Path, monkeypatch: pytest.Monk
     tables = [json.loads(path.read_text()) for path in (tmp_path / "wandb").rglob("*.table.json")]
     assert [table["columns"] for table in tables] == [COLUMNS] * 2
     assert sorted(table["data"] for table in tables) == [rows(step) for step in STEPS]
-    names = {path.name.split("_")[0] for path in (tmp_path / "wandb").rglob("*.png")}
-    assert names == {"by", "lengths"}  # by_length and lengths, followed by a number
+    names = {path.name.rpartition("_")[0] for path in (tmp_path / "wandb").rglob("*.png")}
+    assert {name.split("_")[0] for name in names} == {"by"}  # by_length, followed by a number
 
 
 @pytest.mark.slow
@@ -222,17 +219,16 @@ def test_mlflow_gets_a_table_and_figures_with_names_that_it_allows(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "")  # the logger sets it; this takes it back
     artifacts = (tmp_path / "artifacts").as_uri()
     logger: Any = MLFlowLogger(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db", artifact_location=artifacts)
-    fit_lines(tmp_path, BLEUCallback(samples=1), logger)
+    fit_lines(tmp_path, BLEUCallback(samples=1, parts=True), logger)
     for name in ("val_bleu", "val_bleu/precision_1"):  # a database takes both
         history = logger.experiment.get_metric_history(logger.run_id, name)
         assert [value.step for value in history] == STEPS
     root = tmp_path / "artifacts" / logger.run_id / "artifacts"
     table = json.loads((root / "val_samples.json").read_text())
     assert (table["columns"], table["data"]) == (COLUMNS, [*rows(STEPS[0]), *rows(STEPS[1])])
-    for figure in ("by_length", "lengths"):
-        for step in STEPS:
-            (path,) = (root / "images").glob(f"val_bleu~{figure}+step+{step}+*.png")
-            assert path.read_bytes().startswith(b"\x89PNG")
+    for step in STEPS:
+        (path,) = (root / "images").glob(f"val_bleu~by_length+step+{step}+*.png")
+        assert path.read_bytes().startswith(b"\x89PNG")
 
     shown = view(1)
     panels = [shown.panels[0]._replace(tag="val_samples/news: [α]")]
@@ -255,7 +251,7 @@ def test_comet_gets_a_table_and_figures(tmp_path: Path, monkeypatch: pytest.Monk
         ["log_code", "log_git_patch", "log_env_details", "auto_output_logging"], False
     )
     logger = CometLogger(offline_directory=str(tmp_path), display_summary_level=0, **quiet)
-    fit_lines(tmp_path, BLEUCallback(samples=1), logger)
+    fit_lines(tmp_path, BLEUCallback(samples=1, parts=["precision_1"]), logger)
     logger.experiment.end()
 
     (path,) = tmp_path.glob("*.zip")
@@ -273,7 +269,7 @@ def test_comet_gets_a_table_and_figures(tmp_path: Path, monkeypatch: pytest.Monk
         assert header == COLUMNS
         assert [[int(a), int(b), c, float(d), *texts] for a, b, c, d, *texts in body] == rows(step)
     figures = [(params["step"], params["figName"]) for params, text in files if b"<svg" in text]
-    assert figures == [(step, f"val_bleu/{name}") for step in STEPS for name in ("by_length", "lengths")]
+    assert figures == [(step, "val_bleu/by_length") for step in STEPS]
 
 
 def test_each_of_several_loggers_shows_what_it_can(tmp_path: Path) -> None:
@@ -281,7 +277,7 @@ def test_each_of_several_loggers_shows_what_it_can(tmp_path: Path) -> None:
     loggers = [CSVLogger(tmp_path), tensorboard, object(), log_to(tmp_path, "other"), DummyLogger()]
     assert [logger for logger in loggers if adapt(logger).shows_samples] == loggers[1::2]
     tags = fit_lines(tmp_path, BLEUCallback(samples=1), tensorboard, CSVLogger(tmp_path))
-    assert "val_bleu/lengths" in tags["images"]
+    assert "val_bleu/by_length" in tags["images"]
 
 
 class Shows(Logger):
@@ -301,21 +297,19 @@ class Shows(Logger):
 
 LOG_TABLE: Any = lambda self, key, columns=None, data=None, step=0: self.shown.append([key, step, columns, data])  # noqa: E731
 IMAGES: dict[str, Any] = {
-    "log_image": lambda self, key, images, step, **options: self.shown.append([key, step, images[0].shape[2]]),
-    "log_text": lambda self, key, texts, step, **options: pytest.fail("it takes no table"),
+    "log_image": lambda self, key, images, step: self.shown.append([key, step, images[0].shape[2]])
 }
 TABLES = [["val_samples", step, COLUMNS, rows(step)] for step in STEPS]
-FIGURES = [[f"val_bleu/{name}", step, 4] for step in STEPS for name in ("by_length", "lengths")]
+FIGURES = [["val_bleu/by_length", step, 4] for step in STEPS]
 
 
 @pytest.mark.parametrize(
     ("methods", "shown"),
     [
         ({"log_table": LOG_TABLE}, TABLES),
-        ({"log_text": LOG_TABLE}, TABLES),
         (IMAGES, FIGURES),
         (IMAGES | {"log_table": LOG_TABLE}, [*TABLES, *FIGURES]),
-        ({"log_text": IMAGES["log_text"]}, []),
+        ({}, []),
     ],
 )
 def test_a_logger_shows_what_it_has_methods_for_or_says_once_that_it_gets_numbers_only(
@@ -334,3 +328,68 @@ def test_a_trial_run_has_no_logger_that_gets_numbers_only(tmp_path: Path, caplog
     assert "gets numbers only" not in caplog.text
     fit(tmp_path, make_callback(samples=1), logger=CSVLogger(tmp_path), max_epochs=1)
     assert "CSVLogger gets numbers only" in caplog.text
+
+
+# Names that MLflow refuses
+
+
+class Client(SimpleNamespace):
+    """What the logger of Lightning for MLflow writes to."""
+
+    def log_table(self, *args: Any) -> None: ...
+
+    log_image = log_table
+
+
+class LikeMLflow(Shows):
+    """A logger like that of Lightning for MLflow, without its package. It keeps the names of what is logged."""
+
+    run_id = ""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__()
+        self.experiment = Client(tracking_uri=uri)
+        self.names: set[str] = set()
+
+    def log_metrics(self, metrics: Any, step: Any = None) -> None:
+        self.names |= {*metrics}
+
+
+def return_ages(batch: Any, epoch: int) -> dict[str, Any]:
+    """Groups of which MLflow would store two under one name."""
+    return {"preds": ["a b"] * len(batch), "target": ["a c"] * len(batch), "group": [">20", "<20"] * (len(batch) // 2)}
+
+
+def test_a_label_that_mlflow_refuses_is_an_error_of_the_sanity_check(tmp_path: Path) -> None:
+    logger = LikeMLflow("sqlite:///mlflow.db")
+    trainer = make_trainer(tmp_path, BLEUCallback(), logger=logger)
+    with pytest.raises(ValueError, match=r"^MLflow would store 'val_bleu/.20' and 'val_bleu/.20' as one number, 'val_"):
+        trainer.fit(make_module(step=return_ages), make_loader(), make_loader(range(8), batch_size=4))
+    assert (trainer.global_step, logger.names) == (0, set())
+
+
+def test_a_label_that_mlflow_refuses_later_is_left_out_of_loggers_with_one_warning(tmp_path: Path) -> None:
+    """An error would end the training."""
+    logger, record = LikeMLflow("sqlite:///mlflow.db"), Record()
+    options: dict[str, Any] = {"logger": logger, "num_sanity_val_steps": 0, "max_epochs": 2, "step": return_ages}
+    loader, message = make_loader(range(8), batch_size=4), "MLflow would store 'val_bleu/<20' and 'val_bleu/>20' as one"
+    said = collect_warnings(fit, tmp_path, BLEUCallback(), record, loaders=loader, message=message, **options)
+    assert len(said) == 1
+    names = {"val_bleu", "val_bleu/<20", "val_bleu/mean"}
+    assert logger.names - {"epoch"} == names
+    assert {*record.logged[-1]} == {*names, "val_bleu/>20"}
+
+
+@pytest.mark.parametrize("sanity", [0, 1])
+def test_a_store_of_files_is_warned_about_once_before_the_training(sanity: int, tmp_path: Path) -> None:
+    def stop(batch: Any) -> Any:
+        raise KeyError("training")
+
+    def try_to_fit() -> None:
+        module = make_module()
+        module.training_step = stop
+        with pytest.raises(KeyError, match="training"):
+            fit(tmp_path, make_callback(), logger=LikeMLflow("mlruns"), num_sanity_val_steps=sanity, module=module)
+
+    message = "LikeMLflow writes each number to a file in 'mlruns', so it cannot log both 'val_bleu' and 'val_bleu/low'"
+    assert len(collect_warnings(try_to_fit, message=message)) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict, UserDict
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 import torch
 from transformers.utils.generic import ModelOutput
 
-from lightning_bleu import Evaluator
 from lightning_bleu.evaluation.outputs import Output, read_step, suspect_keys
 from tests.helpers.lightning import (
     SENTENCES,
@@ -118,15 +116,6 @@ def test_an_error_says_what_was_found_and_what_to_return(value: Any, found: str)
     )
 
 
-def test_row_is_no_key_any_more() -> None:
-    output = {"preds": PREDS, "target": TARGET}
-    assert read(output | {"row": None}) == Output(PREDS, TARGET)
-    with pytest.raises(
-        TypeError, match=r"^'validation_step' returned 'row', which is no key any more: .* 'index': 1000"
-    ):
-        read(output | {"row": [0]})
-
-
 def return_loss(batch: torch.Tensor, epoch: int) -> float:
     return 5.0
 
@@ -164,25 +153,8 @@ def test_a_step_may_skip_batches_but_not_all_of_them(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"but got None \(no return statement\?\) from 'validation_step'\. Either"):
         validate(tmp_path, make_callback(), step=step)
     assert validate(tmp_path, make_callback(extract=lambda outputs, batch: outputs), step=step) == {}
-    with pytest.warns(UserWarning, match=r"^'only' has \['de'\], but nothing in this validation has such a name"):
+    with pytest.warns(UserWarning, match=r"^'only' has 'de', but this validation had no sentence of it"):
         assert validate(tmp_path, make_callback(only=["de"]), step=step) == {}
-
-
-def test_only_is_checked_again_after_a_validation_whose_batches_were_all_skipped() -> None:
-    def run(*labels: str) -> list[str]:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            evaluator.start()
-            if labels:
-                evaluator.update([*labels], [*labels], group=[*labels])
-            evaluator.finish(1)
-        return [str(one.message).partition(", but")[0] for one in caught]
-
-    evaluator = Evaluator(only=["de", "typo"])
-    assert run() == ["'only' has ['de', 'typo']"]
-    assert run() == []
-    assert run("de", "fr") == ["'only' has ['typo']"]
-    assert run("fr") == []
 
 
 @pytest.mark.parametrize(

@@ -146,37 +146,32 @@ def test_pandas_reads_the_scores_with_the_signature_that_is_shown(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("log_name", "tag", "folder"),
+    ("log_name", "val", "test", "folders"),
     [
-        ("{stage}/{metric}", "{}/bleu", "{}"),
-        ("{stage}_{metric}_beam5", "{}_bleu_beam5", "{}__beam5"),
-        ("mt/{metric}_{stage}", "mt/bleu_{}", "mt/{}"),
+        ("{stage}/{metric}", "val/bleu", "test/bleu", ["val", "test"]),
+        ("{stage}_{metric}_beam5", "val_bleu_beam5", "test_bleu_beam5", ["val__beam5", "test__beam5"]),
+        ("mt/{metric}_{stage}", "mt/bleu_val", "mt/bleu_test", ["mt/val", "mt/test"]),
+        ("{metric}", "bleu", "test_bleu", ["val", "test"]),
+        ("mt/{metric}", "mt/bleu", "test_mt/bleu", ["val/mt", "test_mt"]),
     ],
 )
-def test_names_and_folders_follow_the_log_name(log_name: str, tag: str, folder: str, tmp_path: Path) -> None:
-    bleu, logger = make_callback(log_name=log_name, translations=tmp_path / "t"), TensorBoardLogger(tmp_path)
-    trainer = fit_once(tmp_path, bleu, logger=logger)
-    val, test = tag.format("val"), tag.format("test")
-    assert {val, f"{val}/precision_1"} <= trainer.callback_metrics.keys()
+def test_names_and_folders_follow_the_log_name(
+    log_name: str, val: str, test: str, folders: list[str], tmp_path: Path
+) -> None:
+    """Without the stage, those of a test begin with it."""
+    bleu = make_callback(log_name=log_name, parts=True, translations=tmp_path / "t")
+    logger, checkpoint = TensorBoardLogger(tmp_path), ModelCheckpoint(tmp_path / "c", monitor=val, mode="max")
+    trainer = fit_once(tmp_path, bleu, checkpoint, logger=logger)
+    assert checkpoint.best_model_score == trainer.callback_metrics[val] == SCORES[0]
+    assert f"{val}/precision_1" in trainer.callback_metrics
     trainer.test(trainer.lightning_module, make_loader(), verbose=False)
     assert {test, f"{test}/precision_1"} <= trainer.callback_metrics.keys()
     assert [*bleu.results] == [line["key"] for line in read_scores(tmp_path / "t/scores.jsonl")] == [val, test]
     assert {path.relative_to(tmp_path / "t").as_posix() for path in (tmp_path / "t").rglob("step-*.txt")} == {
-        f"{folder.format(stage)}/step-0000006.txt" for stage in ("val", "test")
+        f"{folder}/step-0000006.txt" for folder in folders
     }
     texts = {text.rpartition("/text_summary")[0] for text in read_events(Path(logger.log_dir)).Tags()["tensors"]}
-    shown = {log_name.format(stage=stage, metric=name) for stage in ("val", "test") for name in ("samples", "worst")}
-    assert shown <= texts
-
-
-def test_each_stage_may_have_a_name_of_its_own(tmp_path: Path) -> None:
-    names = {"val": "valid_{metric}", "test": "{metric} of {stage}"}
-    checkpoint = ModelCheckpoint(tmp_path / "c", monitor="valid_bleu", mode="max")
-    trainer = fit_once(tmp_path, make_callback(log_name=names, translations=tmp_path / "t"), checkpoint)
-    assert checkpoint.best_model_score == trainer.callback_metrics["valid_bleu"] == SCORES[0]
-    (tested,) = trainer.test(trainer.lightning_module, make_loader(), verbose=False)
-    assert tested["bleu of test"] == SCORES[1]
-    assert {path.parent.name for path in (tmp_path / "t").rglob("step-*.txt")} == {"valid", "of test"}
+    assert {name.replace("bleu", panel) for name in (val, test) for panel in ("samples", "worst")} <= texts
 
 
 LOGGING: dict[str, tuple[str, dict[str, Any]]] = {
@@ -202,7 +197,7 @@ def make_logging(way: str, *names: str) -> Any:
 @pytest.mark.parametrize("name", ["val_bleu", "val_bleu/precision_1", "val_ter", "val_rouge/rouge1_fmeasure"])
 @pytest.mark.parametrize("way", LOGGING)
 def test_a_module_that_logs_a_name_of_the_callback_is_an_error(way: str, name: str, tmp_path: Path) -> None:
-    bleu = BLEUCallback(make_metrics("bleu", "ter", "rouge"))
+    bleu = BLEUCallback(make_metrics("bleu", "ter", "rouge"), parts=True)
     name = name.replace("val_", "test_") if "test" in way else name
     module = make_logging(way, name)
     module.step = return_text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,7 +13,7 @@ from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric
 from lightning_bleu.evaluation.options import Options, agree_on_metrics
 from lightning_bleu.evaluation.passed_metrics import read_metrics
 from lightning_bleu.tasks import ROUGE, WER
-from tests.helpers.callback_metrics import errors, exact, make_metrics, try_to
+from tests.helpers.callback_metrics import errors, exact, make_metrics
 from tests.helpers.process_groups import ProcessPool
 
 
@@ -43,7 +42,7 @@ def agree(setup: Setup) -> list[str]:
     metrics = read_metrics(setup.metrics)
     options = Options(metrics=setup.metrics, **setup.options)
     agreed = agree_on_metrics(
-        options, metrics, setup.stage, setup.loaders, setup.decoder, has_extract=setup.has_extract
+        options, metrics, setup.stage, setup.loaders, setup.decoder, lambda: 0, has_extract=setup.has_extract
     )
     assert all(agreed[name] is metrics[name] for name in metrics)
     return [*agreed]
@@ -77,7 +76,6 @@ EQUAL: dict[str, tuple[list[Setup], list[str]]] = {
     ),
     "another order of only": ([Setup(CorpusBLEU(), {"only": only}) for only in (["a", "b"], ("b", "a"))], ["bleu"]),
     "an entry of only twice": ([Setup(CorpusBLEU(), {"only": only}) for only in (["a"], ["a", "a"])], ["bleu"]),
-    "the default separator": ([Setup(CorpusBLEU(), {"separator": one}) for one in (None, "/")], ["bleu"]),
     "another order of parts": (
         [Setup(CorpusBLEU(), {"parts": parts}) for parts in (["bleu_1", "bleu_2"], ["bleu_2", "bleu_1"])],
         ["bleu"],
@@ -90,12 +88,11 @@ EQUAL: dict[str, tuple[list[Setup], list[str]]] = {
 }
 OPTIONS: dict[str, list[Any]] = {
     "log_name": ["{stage}_{metric}", "{stage}/{metric}"],
-    "separator": [None, "_"],
     "parts": [True, ["bleu_1"]],
     "samples": [8, 0],
     "translations": ["a", "b"],
     "confidence": [None, 0.95],
-    "compare_to": ["best", "clear_best"],
+    "compare_to": ["best", None],
     "only": [["de"], ["de", "fr"]],
 }
 DIFFERENT: dict[str, tuple[str, list[Setup]]] = {
@@ -161,14 +158,3 @@ def test_the_error_has_both_values_and_the_process_that_differs(pool: ProcessPoo
     setups = [Setup(CorpusBLEU(), {"samples": samples}) for samples in (8, 8, 3)]
     message = "'samples' must be the same in all processes, but is 8 in process 0, and 3 in process 2"
     assert pool.run(3, agree_in_process, [setups]) == [[message]] * 3
-
-
-def agree_on_mapping(rank: int, processes: int) -> str:
-    """The error, or nothing."""
-    names = {"val": "valid/{metric}", "test": "test/{metric}"}
-    return try_to(agree, Setup(CorpusBLEU(), {"log_name": MappingProxyType(names) if rank else names}))
-
-
-@pytest.mark.slow
-def test_names_of_stages_may_be_in_any_mapping(pool: ProcessPool) -> None:
-    assert pool.run(2, agree_on_mapping) == ["", ""]

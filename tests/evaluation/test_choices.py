@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric, sentence_chrf
-from lightning_bleu.bleu import BLEUScorer
 from lightning_bleu.core.batch import read_batch
 from lightning_bleu.core.scoring import RatioScorer
 from lightning_bleu.evaluation.choices import choose_sentences, find_changed, find_worst
@@ -121,12 +120,6 @@ def test_the_worst_of_chrf_are_those_with_the_lowest_scores(rng: random.Random) 
     assert find_worst(count(*corpus, chrf), chrf.scorer, 20) == expected
 
 
-class Unbounded(BLEUScorer):
-    """BLEU, if nobody knew its best score."""
-
-    perfect = None  # type: ignore[assignment]
-
-
 @given(
     st.lists(st.lists(st.integers(0, 9), min_size=5, max_size=5), max_size=8),
     st.integers(0, 10),
@@ -144,10 +137,6 @@ def test_as_many_different_sentences_are_found_as_there_are_that_are_not_perfect
     assert len({*worst}) == len(worst) == min(number, len(imperfect))
     assert {*worst} <= imperfect
     assert worst == find_worst(statistics, BLEU.scorer, len(rows))[:number]
-    # Where no score is known to be perfect, nothing is left out.
-    unknown = find_worst(statistics, Unbounded(BLEU.settings), len(rows))
-    assert {*unknown} == {*range(len(rows))}
-    assert [place for place in unknown if place in imperfect][:number] == worst
 
 
 @pytest.mark.parametrize("references", [[""] * 3, ["", "", "a"]])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Results
+from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, Results
 from lightning_bleu.core.batch import Sentence
 from lightning_bleu.evaluation.evidence import examine
 from lightning_bleu.evaluation.findings import RULES, find_findings
@@ -316,18 +316,6 @@ def test_right_answers_that_look_odd_are_not_found(name: str) -> None:
     metric = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF(), "wer": WER(), "rouge": ROUGE(["rouge1"])}
     results, said = evaluate(*RIGHT[name], metric=metric)
     assert (results.findings, said) == ([], [])
-
-
-def test_without_references_only_what_needs_none_is_found() -> None:
-    lines = [f"some words that nobody knows {number}" for number in range(120)]
-    metric = FunctionMetric(lambda hypotheses, references: [len(line) for line in hypotheses], higher_is_better=None)
-    evaluator = Evaluator({"length": metric})
-    for ending, keys in (("", []), ("</s>", ["special-tokens"])):
-        evaluator.start()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            evaluator.update([f"{line}{ending}" for line in lines], None)
-            assert [finding.key for finding in evaluator.finish(0).findings] == keys
 
 
 def test_a_letter_of_maltese_is_no_mark_of_subwords() -> None:

@@ -89,6 +89,12 @@ def test_anything_else_is_rejected(metric: Any, message: str) -> None:
     assert try_to(read_metrics, {"x": metric}).startswith(f"TypeError: {message}")
 
 
+def test_several_references_are_an_error_for_a_metric_that_takes_one() -> None:
+    message = r"^the metric 'x' takes a single reference, but a sentence has 2: pass a function that chooses one"
+    with pytest.raises(ValueError, match=message):
+        score(Evaluator({"x": WordErrorRate()}), ["a"], [["a", "b"]])
+
+
 def refuse(*args: Any) -> Any:
     raise RuntimeError("torchmetrics synced")
 

@@ -15,15 +15,13 @@ import numpy as np
 import pandas  # type: ignore[import-untyped]
 import pytest
 import torch
-from sacrebleu.metrics.ter import TER
 from torch import nn
-from torchmetrics.text import WordErrorRate
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, Evaluator, FunctionMetric, Result
 from lightning_bleu.core.batch import Sentence
 from lightning_bleu.evaluation.callables import call_with_third
 from lightning_bleu.evaluation.functions import call_function
-from tests.helpers.callback_metrics import Returns, exact, try_to
+from tests.helpers.callback_metrics import exact, try_to
 from tests.helpers.files import read_scores
 from tests.helpers.lightning import PanelLogger, read_table
 from tests.helpers.validations import Counting, count
@@ -52,11 +50,9 @@ def score(value: Any) -> list[float]:
     ("value", "expected"),
     [
         (VALUES, VALUES),
-        (tuple(VALUES), VALUES),
         (np.array(VALUES), VALUES),
         (np.array(VALUES[::-1])[::-1], VALUES),
         (pandas.Series(VALUES, index=[7, 8, 9]), VALUES),
-        ([np.float64(value) for value in VALUES], VALUES),
         (np.array(SIMPLE, np.float32), SIMPLE),
         (torch.tensor(SIMPLE), SIMPLE),
         (torch.tensor(SIMPLE, requires_grad=True), SIMPLE),
@@ -66,17 +62,12 @@ def score(value: Any) -> list[float]:
         (np.array([3, 2, 1], np.uint8), [3, 2, 1]),
         ([1, 0.5, True], [1, 0.5, 1]),
         (np.array(VALUES, object), VALUES),
-        (np.array([1, 0.5, True], object), [1, 0.5, 1]),
-        (np.array([np.float32(0.5), np.int8(-2), np.bool_(True)], object), [0.5, -2, 1]),
+        (np.array([np.float32(0.5), np.int8(-2), True], object), [0.5, -2, 1]),
         (np.array([torch.tensor(value) for value in SIMPLE], object), SIMPLE),
         (np.array(VALUES, ">f8"), VALUES),
-        (np.array(VALUES, "<f8"), VALUES),
-        (np.array([3, -2, 1], ">i4"), [3, -2, 1]),
         (np.array(VALUES, np.longdouble), VALUES),
         ([np.longdouble(value) for value in SIMPLE], SIMPLE),
-        (np.array(SIMPLE, np.float16), SIMPLE),
         (pandas.Series(VALUES, dtype=object, index=[7, 8, 9]), VALUES),
-        (pandas.array(VALUES, dtype=object), VALUES),
         (pandas.array(VALUES, dtype="Float64"), VALUES),
         (pandas.Series([3, 2, 1], dtype="Int64"), [3, 2, 1]),
     ],
@@ -191,7 +182,6 @@ def test_a_function_gets_a_third_argument_if_a_parameter_asks_for_it(function: A
         ([1, float("nan"), 2], ValueError, r"'f' returned nan for the hypothesis 'x': return a finite number .* None"),
         ([1, 2, float("-inf")], ValueError, r"returned -inf for the hypothesis ''"),
         ({"a": VALUES, "b": 1}, ValueError, r"'f/b' must return one number or pair per sentence, got one number"),
-        ({"a": [1, 2, float("nan")]}, ValueError, "'f/a' returned nan for the hypothesis ''"),
         ({}, TypeError, r"must return scores by name, got \{\}"),
         ({1: VALUES}, TypeError, "the names of the scores of 'f' must be strings, got 1"),
         ({"": VALUES, "a": VALUES}, ValueError, "the scores of 'f' cannot have the name ''"),
@@ -199,20 +189,16 @@ def test_a_function_gets_a_third_argument_if_a_parameter_asks_for_it(function: A
         ([10**400, 1, 2], TypeError, "one number or pair per sentence, got"),
         ([(1, 2), (3, 4)], ValueError, r"got the shape \(2, 2\) for 3 sentences$"),
         ([(1, 2), (3, float("inf")), (5, 6)], ValueError, "returned .*inf.* for the hypothesis 'x'"),
-        (["1", "2", "3"], TypeError, r"one number or pair per sentence, got strings, such as '1'"),
+        (["1", "2", "3"], TypeError, r"one number or pair per sentence, got \['1', '2', '3'\]"),
         ("abc", TypeError, "one number or pair per sentence, got 'abc'"),
         ([[1], [1, 2], [3]], TypeError, "one number or pair per sentence, got"),
         (np.array(["1", "2", "3"]), TypeError, "one number or pair per sentence, got"),
         ([1j, 2, 3], TypeError, r"one number or pair per sentence, got \[1j, 2, 3\]"),
         (np.array([1j, 2, 3]), TypeError, r"one number or pair per sentence, got array\(\[0\.\+1\.j"),
-        (np.array([1, 2, 3], complex), TypeError, "one number or pair per sentence, got array"),
         (np.array([1j, 2, 3], object), TypeError, "one number or pair per sentence, got array"),
         (torch.tensor([1j, 2, 3]), TypeError, r"one number or pair per sentence, got tensor\(\[0\.\+1\.j"),
         ([np.complex128(1), 2, 3], TypeError, r"one number or pair per sentence, got \["),
-        ([(1, np.complex64(1))] * 3, TypeError, r"one number or pair per sentence, got \[\(1, "),
-        (pandas.Series([1j, 2, 3]), TypeError, "one number or pair per sentence, got 0 "),
         (np.array([1, None, 3], object), TypeError, r"one number or pair per sentence, got array\(\[1, None, 3\]"),
-        (np.array(["1", "2", "3"], object), TypeError, "one number or pair per sentence, got array"),
         (np.array([1, "2", 3], object), TypeError, "one number or pair per sentence, got array"),
         (np.array([1, 2, 3], "M8[s]"), TypeError, "one number or pair per sentence, got array"),
         (torch.ones(3, device="meta"), TypeError, r"one number or pair per sentence, got tensor\(.*meta"),
@@ -245,12 +231,6 @@ def test_a_single_number_may_be_of_any_type_of_real_numbers(number: Any) -> None
     rows = call("f", lambda hypotheses, references: number, corpus_level=True)
     assert rows is not None
     assert rows[""].tolist() == [0.5, 1]
-
-
-@pytest.mark.parametrize("wrong", [1j, np.complex128(1), np.array("1", object), torch.tensor(1j)])
-def test_a_single_number_is_a_real_number(wrong: Any) -> None:
-    with pytest.raises(TypeError, match=r"^the metric 'f' must return one number or pair per sentence, got "):
-        call("f", lambda hypotheses, references: wrong, corpus_level=True)
 
 
 @pytest.mark.parametrize(
@@ -415,29 +395,11 @@ def test_options_have_names() -> None:
     assert "unexpected keyword argument 'lower_is_better'" in try_to(FunctionMetric, exact, lower_is_better=True)
 
 
-def test_options_are_attributes() -> None:
-    plain = FunctionMetric(exact)
-    assert (plain.higher_is_better, plain.corpus_level, plain.percent, plain.perfect) == (True, False, False, None)
-    options: dict[str, Any] = {
-        "higher_is_better": {"a": None, "b": np.bool_(False)},
-        "corpus_level": True,
-        "percent": np.bool_(True),
-        "perfect": 0,
-    }
-    metric = FunctionMetric(exact, **options)
-    assert metric.function is exact
-    assert {name: getattr(metric, name) for name in options} == options
-    assert repr(metric) == "FunctionMetric(exact)"
-
-
 class Model(nn.Module):
     """A module that scores sentences."""
 
     def forward(self, hypotheses: list[str], references: list[list[str]]) -> torch.Tensor:
         return torch.ones(len(hypotheses))
-
-
-ANY: Any = exact
 
 
 @pytest.mark.parametrize(
@@ -448,31 +410,10 @@ ANY: Any = exact
         ("exact", "'function' must be a function, got 'exact'"),
         (Model, f"'function' must be a function, got {Model!r}"),
         (CorpusBLEU, f"'function' must be a function, got {CorpusBLEU!r}"),
-        (lambda: [], "<lambda>() cannot be called with hypotheses and references: too many positional arguments"),
-        (lambda lines: [], "<lambda>(lines) cannot be called with hypotheses and references: too many positional"),
-        (len, "cannot be called with hypotheses and references: too many positional arguments"),
-        (lambda *, hypotheses, references: [], "cannot be called with hypotheses and references: too many positional"),
-        (lambda lines, right, *, model: [], "cannot be called with hypotheses and references: missing a required"),
-        (lambda lines, right, sources, model: [], "missing a required argument: 'model'"),
-        (lambda lines, right, model, *, sources: [], " argument: 'sources'"),
-        (partial(exact, []), "cannot be called with hypotheses and references: too many positional arguments"),
-        (partial(ANY, [], [], []), "cannot be called as functools.partial("),
-        (partial(ANY, model=1), "cannot be called as functools.partial("),
-        (nn.Linear(1, 1), "cannot be called with hypotheses and references: too many positional arguments"),
     ],
 )
-def test_a_function_that_cannot_be_called_is_an_error_when_the_metric_is_made(function: Any, message: str) -> None:
-    error = try_to(FunctionMetric, function)
-    assert error.startswith("TypeError: ")
-    assert message in error
-    if callable(function) and not isinstance(function, type):
-        assert try_to(Evaluator, {"f": function}) == error
-
-
-@pytest.mark.parametrize("function", [max, Model(), partial(Model()), lambda *args: [1.0] * len(args[0]), exact])
-def test_any_other_callable_is_accepted(function: Any) -> None:
-    assert FunctionMetric(function).function is function
-    Evaluator({"f": function})
+def test_what_is_no_function_is_an_error_when_the_metric_is_made(function: Any, message: str) -> None:
+    assert try_to(FunctionMetric, function) == f"TypeError: {message}"
 
 
 def test_a_function_without_a_signature_is_called_with_hypotheses_and_references() -> None:
@@ -481,106 +422,7 @@ def test_a_function_without_a_signature_is_called_with_hypotheses_and_references
     assert metric(["b"], ["a"], ["c"]) == ["b"]
 
 
-# Attributes of functions
-
-
-def make_function(**attributes: Any) -> Any:
-    """A function with attributes."""
-
-    def function(hypotheses: list[str], references: list[list[str]]) -> list[tuple[int, int]]:
-        return wrong_words(hypotheses, references)
-
-    vars(function).update(attributes)
-    return function
-
-
-def decorate(function: Any) -> Any:
-    """A function that wraps another one, without its attributes."""
-
-    @wraps(function, updated=())
-    def wrapper(*args: Any) -> Any:
-        return function(*args)
-
-    return wrapper
-
-
-class Attributed:
-    """A callable with attributes."""
-
-    higher_is_better = False
-
-    def __call__(self, hypotheses: list[str], references: list[list[str]]) -> list[tuple[int, int]]:
-        return wrong_words(hypotheses, references)
-
-    def method(self, hypotheses: list[str], references: list[list[str]]) -> list[tuple[int, int]]:
-        return wrong_words(hypotheses, references)
-
-    method.corpus_level = True  # type: ignore[attr-defined]
-
-
-LOWER = make_function(higher_is_better=False)
-ATTRIBUTED: dict[str, tuple[Any, str]] = {
-    "plain": (LOWER, "FunctionMetric(function, higher_is_better=False)"),
-    "True": (make_function(higher_is_better=True), "FunctionMetric(function, higher_is_better=True)"),
-    "dict": (make_function(higher_is_better={"a": False}), "FunctionMetric(function, higher_is_better={'a': False})"),
-    "corpus_level": (make_function(corpus_level=True), "FunctionMetric(function, corpus_level=True)"),
-    "partial": (partial(LOWER), "FunctionMetric(partial, higher_is_better=False)"),
-    "wraps": (decorate(LOWER), "FunctionMetric(function, higher_is_better=False)"),
-    "partial of wraps": (partial(decorate(LOWER)), "FunctionMetric(partial, higher_is_better=False)"),
-    "wraps of partial": (decorate(partial(LOWER)), "FunctionMetric(wrapper, higher_is_better=False)"),
-    "callable": (Attributed(), "FunctionMetric(Attributed, higher_is_better=False)"),
-    "method": (Attributed().method, "FunctionMetric(method, corpus_level=True)"),
-    "partial of a FunctionMetric": (
-        partial(FunctionMetric(exact, higher_is_better=False)),
-        "FunctionMetric(partial, higher_is_better=False)",
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", ATTRIBUTED)
-@pytest.mark.parametrize("make", [Evaluator, BLEUCallback])
-def test_an_attribute_of_a_bare_function_is_an_error_that_names_function_metric(make: Any, kind: str) -> None:
-    function, right = ATTRIBUTED[kind]
-    option = right.rpartition("(")[2].partition(", ")[2].rstrip(")")
-    message = f"TypeError: 'f' has the attribute {option}, which is ignored: pass {right}"
-    assert try_to(make, {"f": function}) == message
-
-
-@pytest.mark.parametrize("kind", ATTRIBUTED)
-def test_the_options_of_a_function_metric_decide_not_the_attributes_of_its_function(kind: str) -> None:
-    function, _ = ATTRIBUTED[kind]
-    for direction in (True, False, None):
-        metric = FunctionMetric(function, higher_is_better=direction)
-        result = evaluate(Evaluator({"f": metric}))["val_f"]
-        assert result.higher_is_better is direction
-        assert metric.corpus_level is False
-
-
-class Same(Returns):
-    """A metric of torchmetrics with the same score for all sentences, and a direction."""
-
-    higher_is_better = False
-
-
-def test_metrics_of_torchmetrics_and_sacrebleu_keep_their_directions() -> None:
-    metrics: dict[str, Any] = {"same": Same(0.5), "wer": WordErrorRate(), "ter": TER()}
-    results = evaluate(Evaluator(metrics))
-    assert {name: result.higher_is_better for name, result in results.items()} == {
-        "val_same": False,
-        "val_wer": False,
-        "val_ter": False,
-    }
-
-
 # Directions
-
-
-def test_a_lower_score_is_the_best_if_lower_is_better() -> None:
-    evaluator = Evaluator({"wrong": FunctionMetric(wrong_words, higher_is_better=False)}, compare_to="best")
-    for hypotheses in (["a x c d"], ["a b c d"], ["x x x x"]):
-        results = evaluate(evaluator, (hypotheses, ["a b c d"]))
-    assert results["val_wrong"].score == 1
-    assert results["val_wrong"].best == 0
 
 
 def test_a_score_without_a_direction_has_no_best_and_no_comparison_with_it() -> None:
@@ -590,35 +432,10 @@ def test_a_score_without_a_direction_has_no_best_and_no_comparison_with_it() -> 
         results = evaluate(evaluator)
     length = results["val_length"]
     assert length.higher_is_better is None
-    assert (length.best, length.first, length.comparison) == (None, None, None)
+    assert (length.best, length.comparison) == (None, None)
     assert length.interval is not None
-    assert [*length.values()] == ["", "low", "high"]
     assert results["val_exact"].best == results["val_exact"].score
     assert "val_length" not in evaluator.state_dict()["best"]
-
-
-def test_a_score_without_a_direction_is_compared_with_the_first() -> None:
-    evaluator = Evaluator({"length": FunctionMetric(wrong_words, higher_is_better=None)}, compare_to="first")
-    evaluate(evaluator)
-    result = evaluate(evaluator, (["x x x x", *CORPUS[0][1:]], CORPUS[1]))["val_length"]
-    assert (result.first, result.best) == (5 / 12, None)
-    assert result.comparison is not None
-    assert (result.comparison.score_a, result.comparison.score_b) == (9 / 12, 5 / 12)
-    assert result.comparison.difference == pytest.approx(4 / 12)
-
-
-def test_no_sentences_are_the_worst_without_a_direction(tmp_path: Path) -> None:
-    length = FunctionMetric(wrong_words, higher_is_better=None)
-    wrong = FunctionMetric(wrong_words, higher_is_better=False)
-    shown = {}
-    for name, metrics in {"alone": {"length": length}, "with another": {"length": length, "wrong": wrong}}.items():
-        logger = PanelLogger(tmp_path)
-        evaluate(Evaluator(metrics, samples=2, loggers=[logger]))
-        shown[name] = [read_table(table) for table in (*logger.panels, *logger.worst)]
-    (first,) = shown["alone"]
-    assert [sentence.number for sentence in first] == [1, 2]
-    _, worst = shown["with another"]
-    assert [sentence.number for sentence in worst] == [3, 2]
 
 
 def test_each_score_of_a_dict_has_its_direction() -> None:
@@ -660,14 +477,13 @@ def test_a_score_that_a_dict_of_directions_lacks_is_an_error(
 # Percent, and the corpus at once
 
 
-@pytest.mark.parametrize("compare_to", ["best", "first"])
-def test_percent_multiplies_everything_by_100(compare_to: Any, tmp_path: Path) -> None:
+def test_percent_multiplies_everything_by_100(tmp_path: Path) -> None:
     results, tables, lines = {}, {}, {}
     for percent in (False, True):
         folder = tmp_path / str(percent)
         logger = PanelLogger(folder)
         metric = FunctionMetric(wrong_words, higher_is_better=False, percent=percent)
-        options: dict[str, Any] = {"confidence": 0.9, "compare_to": compare_to, "samples": 4}
+        options: dict[str, Any] = {"confidence": 0.9, "compare_to": "best", "samples": 4}
         evaluator = Evaluator({"f": metric}, translations=folder, loggers=[logger], **options)
         evaluate(evaluator, (["x b c d", *CORPUS[0][1:]], CORPUS[1]))
         results[percent] = evaluate(evaluator)["val_f"]
@@ -676,9 +492,9 @@ def test_percent_multiplies_everything_by_100(compare_to: Any, tmp_path: Path) -
     share, result = results[False], results[True]
     assert (share.score, share.percent) == (5 / 12, None)
     assert result.percent is True
-    assert result.values() == {
-        name: value if name == "p_value" else pytest.approx(100 * value) for name, value in share.values().items()
-    }
+    assert result.score == pytest.approx(100 * share.score)
+    for name, value in share.statistics().items():
+        assert result.statistics()[name] == pytest.approx(value if name == "p_value" else 100 * value)
     assert (str(share.report), str(result.report)) == ("f = 0.4167", "f = 41.67")
     assert tables[False] == [[errors / words] for errors, words in WRONG]
     assert tables[True] == [[100 * errors / words] for errors, words in WRONG]
@@ -780,7 +596,7 @@ def test_a_function_may_score_the_corpus_and_none_of_its_groups() -> None:
 def test_a_single_number_has_no_interval_and_no_comparison() -> None:
     metric = FunctionMetric(lambda hypotheses, references: 0.25, corpus_level=True)
     result = evaluate(Evaluator({"f": metric}, confidence=0.9, compare_to="best"))["val_f"]
-    assert result.values() == {"": 0.25}
+    assert (result.score, result.statistics()) == (0.25, {})
     bare = Evaluator({"f": lambda hypotheses, references: 0.25})
     with pytest.raises(ValueError, match=r"pass FunctionMetric\(\.\.\., corpus_level=True\)$"):
         evaluate(bare)

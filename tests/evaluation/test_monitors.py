@@ -47,7 +47,6 @@ def preference(callback: Any, right: str) -> str:
         ("val_bleu/precision_1", "max"),
         ("val_bleu/brevity_penalty", "max"),
         ("val_bleu/best", "max"),
-        ("val_bleu/first", "max"),
         ("val_bleu/difference_low", "max"),
         ("val_bleu/news/low", "max"),
         ("val_rouge/rouge1_recall", "max"),
@@ -133,11 +132,10 @@ def test_a_threshold_of_a_function_in_percent_is_in_percent() -> None:
     ("naming", "monitor"),
     [
         (Naming("val", "{stage}/{metric}"), "val/page/news/rate/low"),
-        (Naming("val", separator="_"), "val_page_news_rate_low"),
-        (Naming("val", "{stage}/{metric}", "."), "val/page.news.rate.low"),
-        (make_namings("{stage}_{metric}", "-")["val"], "val_page-news-rate"),
-        (Naming("eval", separator="_"), "eval_page_news_rate_low"),
-        (Naming("eval_news", separator="_"), "eval_news_page_rate"),
+        (make_namings("my_{metric}")["val"], "my_page/rate"),
+        (make_namings("my_{metric}")["test"], "test_my_page/rate"),
+        (Naming("eval", "{stage}_{metric}", "_"), "eval_page_news_rate_low"),
+        (Naming("eval_news", "{stage}_{metric}", "_"), "eval_news_page_rate"),
     ],
 )
 def test_a_monitor_is_read_as_names_are_written(naming: Naming, monitor: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,7 +17,6 @@ from lightning_bleu.evaluation.names import (
     Naming,
     check_loader_names,
     check_names,
-    escape_group,
     find_nested,
     name_loaders,
 )
@@ -127,11 +125,7 @@ def test_names_are_strings(name: Any) -> None:
 LIGHTNING = Naming("val", "{stage}_{metric}")
 FOLDERS = Naming("val", "{stage}/{metric}")
 TRANSFORMERS = TrainerNaming("eval_news", "{stage}_{metric}", "_")
-UNDERSCORES = Naming("val", "{stage}_{metric}", "_")
-DASHES = Naming("val", "{stage}/{metric}", "-")
-COLONS = Naming("val", "{stage}/{metric}", "::")
 NAMINGS = {"Lightning": LIGHTNING, "folders": FOLDERS, "Transformers": TRANSFORMERS}
-NAMINGS |= {"underscores": UNDERSCORES, "dashes": DASHES, "colons": COLONS}
 DETAILS = [*STATISTICS, *(component.name for component in list_components(CorpusBLEU().scorer))]
 """The names of all statistics, and of the components of BLEU."""
 
@@ -144,12 +138,6 @@ DETAILS = [*STATISTICS, *(component.name for component in list_components(Corpus
         (Name("bleu", "de"), "val_bleu/de", "val/bleu/de", "eval_news_bleu_de"),
         (Name("bleu", group="de"), "val_bleu/de", "val/bleu/de", "eval_news_bleu_de"),
         (Name("bleu", "talks", "de"), "val_bleu/talks/de", "val/bleu/talks/de", "eval_news_bleu_talks_de"),
-        (
-            Name("bleu", group="de", detail="difference_low"),
-            "val_bleu/de/difference_low",
-            "val/bleu/de/difference_low",
-            "eval_news_bleu_de_difference_low",
-        ),
         (Name("bleu/a"), "val_bleu/a", "val/bleu/a", "eval_news_bleu/a"),
         (
             Name("rouge", "talks", "de", "l/f1", "p_value"),
@@ -171,17 +159,6 @@ def test_the_whole_of_a_score_is_that_of_all_loaders_and_groups() -> None:
     name = Name("rouge", "news", "de", "l/f1", "low")
     assert name.whole == name.whole.whole == Name("rouge", score="l/f1")
     assert (name.key, name.whole.key, Name("bleu", "news").key) == ("rouge/l/f1", "rouge/l/f1", "bleu")
-
-
-def test_a_separator_joins_the_pieces_of_a_name_but_not_those_of_a_panel() -> None:
-    name = Name("rouge", "de", "news", "l/f1", "difference_low")
-    assert UNDERSCORES.render(name) == UNDERSCORES.render_for_loggers(name) == "val_rouge_de_news_l_f1_difference_low"
-    assert DASHES.render(name) == "val/rouge-de-news-l-f1-difference_low"
-    assert COLONS.render(name) == "val/rouge::de::news::l::f1::difference_low"
-    panels = {UNDERSCORES: "val_rouge", DASHES: "val/rouge", COLONS: "val/rouge"}
-    for naming, tag in panels.items():
-        assert naming.render_panel(name) == f"{tag}/de/news/l/f1/difference_low"
-        assert naming.folder == naming._replace(separator="/").folder == ["val"]
 
 
 @pytest.mark.parametrize(
@@ -218,13 +195,6 @@ def test_every_detail_of_every_metric_is_read_as_what_it_is(
     for score in SCORES[metric]:
         name = Name(metric, loader, score=score, detail=detail)
         assert naming.parse(naming.render(name), SCORES, DETAILS) == name
-
-
-@pytest.mark.parametrize("details", [["low", "difference_low"], ["difference_low", "low"]])
-def test_the_low_end_of_a_difference_is_not_read_as_that_of_an_interval(details: list[str]) -> None:
-    for name in (Name("bleu", detail="difference_low"), Name("bleu", "de", detail="difference_low")):
-        for naming in NAMINGS.values():
-            assert naming.parse(naming.render(name), SCORES, details) == name
 
 
 @pytest.mark.parametrize("metrics", [["bleu", "bleu/a"], ["bleu/a", "bleu"]])
@@ -308,11 +278,3 @@ def test_whatever_a_logged_name_is_read_as_has_that_name(logged: Logged) -> None
     parsed = naming.parse(rendered, scores, DETAILS)
     assert parsed is not None
     assert naming.render(parsed) == rendered
-
-
-def test_labels_that_are_escaped_stay_different() -> None:
-    labels = ["".join(letters) for length in range(1, 6) for letters in product("_x3<.", repeat=length)]
-    labels += [f"{'long' * 30}{end}" for end in "ab"]
-    escaped = {escape_group(label) for label in labels}
-    assert len(escaped) == len(labels)
-    assert all(re.fullmatch(r"[\w./ -]+", label, re.ASCII) for label in escaped)

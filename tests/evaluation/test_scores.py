@@ -19,7 +19,6 @@ from torchmetrics.text import WordErrorRate
 from lightning_bleu import CONVENTIONS, CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Result, corpus_bleu
 from lightning_bleu.evaluation.names import Name
 from lightning_bleu.evaluation.scores import Scored
-from lightning_bleu.observers.charts import COMPONENTS, lay_out_charts
 from lightning_bleu.tasks import WER
 from tests.helpers.callback_metrics import (
     FUNCTIONS,
@@ -30,6 +29,7 @@ from tests.helpers.callback_metrics import (
     score_alone,
     try_to,
 )
+from tests.helpers.metrics import bleu_components_of
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.systems import TARGET as REFERENCES
 from tests.helpers.systems import A, pick
@@ -98,12 +98,6 @@ def test_results_of_a_mean_have_the_scale_and_the_direction_but_no_report_and_no
     assert results["val_chrf/talks/mean"] == Result(
         results["val_chrf/talks/mean"].score, higher_is_better=True, percent=True
     )
-
-
-@pytest.mark.parametrize("metric", [CorpusBLEU(), lengths, TER()], ids=["counted", "function", "foreign"])
-def test_a_score_without_sentences_of_a_loader_is_that_of_the_others(metric: Any) -> None:
-    counting = count(Counting({"x": metric}, ["news", "talks"]), A, REFERENCES, dataloader_idx=1)
-    assert {name.loader for name in scores_of(score(counting).scored)} == {"talks", ""}
 
 
 # Groups
@@ -252,13 +246,6 @@ def test_a_group_without_a_denominator_has_no_score_and_a_warning_names_it() -> 
     assert scores == {"val_wer": 1, "val_wer/speech": 0.5, "val_wer/mean": 0.5}
 
 
-def test_labels_of_sentences_without_references_are_those_of_metrics_that_need_none() -> None:
-    counting = Counting({"n": TokenCount(), "bleu": CorpusBLEU()})
-    count(counting, [[5, 6], [7], [8, 9]], None, group=["a", "b", "a"])
-    scores = {logged: result.score for logged, result in score(counting).results.items()}
-    assert scores == {"val_n": 5 / 3, "val_n/a": 2, "val_n/b": 1, "val_n/mean": 1.5}
-
-
 # Scores of one metric
 
 
@@ -287,26 +274,26 @@ def test_each_score_of_a_metric_has_a_result_of_its_own() -> None:
 def test_bleu_of_lower_orders_is_that_of_a_metric_of_these_orders(options: Any, lines: Any) -> None:
     metrics = {"x": CorpusBLEU(percent=True, **options), "chrf": CorpusCHRF(percent=True)}
     validation = score(count(Counting(metrics), *lines), parts=["bleu_3", "bleu_1", "precision"])
-    results = validation.results
     options = {"percent": True, **options} | {"weights": None}
     expected = {f"bleu_{n}": corpus_bleu(*lines, max_order=n, **options).bleu for n in (1, 3)}
-    assert results["val_x"].parts == expected
-    assert {*results["val_chrf"].parts} == {"precision"}
-    report = results["val_x"].report
-    assert report is not None
-    assert results["val_x"].to_dict()["parts"] == expected
-    assert results["val_x"].to_dict()["counts"] == report.counts()
-    charts = {chart.title: chart for chart in lay_out_charts(validation) if chart.section == COMPONENTS}
-    assert charts.keys() == {"val_x: BLEU of orders 1 (at the top) to 4"}  # what is not logged is left out
-    assert charts["val_x: BLEU of orders 1 (at the top) to 4"].names == ("val_x/bleu_1", "val_x/bleu_3")
+    logged = {name: number.value for name, number in validation.numbers.items()}
+    for part, value in expected.items():
+        assert validation.results["val_x"].parts[part] == logged[f"val_x/{part}"] == value
+    assert logged.keys() == {"val_x", "val_x/bleu_1", "val_x/bleu_3", "val_chrf", "val_chrf/precision"}
 
 
-def test_without_parts_scores_intervals_and_comparisons_are_left() -> None:
-    evaluator = Evaluator(parts=False, confidence=0.95, compare_to="best")
-    evaluator.start()
-    evaluator.update(["a b c d e", "a b"], ["a b c d f", "a c"])
-    comparison = ["difference", "difference_low", "difference_high", "p_value", "best"]
-    assert [*evaluator.finish(1)["val_bleu"].values()] == ["", "low", "high", *comparison]
+@pytest.mark.parametrize(
+    ("parts", "logged"),
+    [
+        (False, []),
+        (True, bleu_components_of(2)),
+        (["bleu_1", "precision_2"], ["bleu_1", "precision_2"]),
+    ],
+)
+def test_results_have_all_parts_although_only_those_that_are_chosen_are_logged(parts: Any, logged: list[str]) -> None:
+    validation = score(count(Counting(CorpusBLEU(max_order=2)), A, REFERENCES), parts=parts)
+    assert {*validation.numbers} == {"val_bleu", *(f"val_bleu/{part}" for part in logged)}
+    assert {*validation.results["val_bleu"].parts} == {*bleu_components_of(2), *logged}
 
 
 # Processes

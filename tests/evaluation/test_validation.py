@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, Result
 from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.names import Name, Naming
 from lightning_bleu.evaluation.outputs import Output
-from lightning_bleu.evaluation.validation import MAX_DETAILED, Validation
+from lightning_bleu.evaluation.validation import Validation
 from tests.helpers.callback_metrics import corpus_of, exact
 from tests.helpers.files import read_scores
 from tests.helpers.metrics import bleu_components_of
@@ -90,7 +89,6 @@ def test_a_loader_has_its_sentences_its_results_and_its_rows_without_those_of_gr
     for loader in validation.loaders:
         assert [*loader.results] == ["bleu", "f/a", "f/b", "ter"]
         assert [*loader.rows] == ["bleu", "f/a", "f/b"]
-        assert loader.rows_before == {}
         for key, result in loader.results.items():
             metric, _, part = key.partition("/")
             assert result is validation.results["/".join(filter(None, [f"val_{metric}", loader.name, part]))]
@@ -98,49 +96,20 @@ def test_a_loader_has_its_sentences_its_results_and_its_rows_without_those_of_gr
             assert torch.equal(rows.identity, loader.sentences.identity)
 
 
-def test_a_loader_has_the_rows_before_if_it_is_compared_with_another_validation() -> None:
-    evaluator = Evaluator({"bleu": CorpusBLEU(), "ter": TER()}, compare_to="first")
-    outputs = {"news": Output(A, REFERENCES, group=["a", "b", "a", "b"]), "talks": Output(B[:2], REFERENCES[:2])}
-    first = validate(evaluator, outputs)
-    assert [loader.rows_before for loader in first.loaders] == [{}, {}]
-    outputs |= {"news": Output(B, REFERENCES, group=["a", "b", "a", "b"])}
-    second = validate(evaluator, outputs)
-    for before, now in zip(first.loaders, second.loaders, strict=True):
-        (rows,) = now.rows_before.values()
-        assert torch.equal(rows.statistics, before.rows["bleu"].statistics)
-    assert first.loaders[0].rows["bleu"].score() != second.loaders[0].rows["bleu"].score()
-
-
 # Numbers
 
 
-@pytest.mark.parametrize("count_of_loaders", [MAX_DETAILED, MAX_DETAILED + 1])
-def test_of_many_loaders_only_the_scores_are_logged(count_of_loaders: int) -> None:
-    evaluator = Evaluator(CorpusBLEU(), confidence=0.9, compare_to="best", samples=1)
-    outputs = {f"loader {number}": Output(A[:2], REFERENCES[:2]) for number in range(count_of_loaders)}
-    validation = validate(evaluator, outputs)
-    is_detailed = count_of_loaders <= MAX_DETAILED
-    assert validation.shows_loaders is is_detailed
-    names = [number.name for number in validation.numbers.values()]
-    details = {name.detail for name in names if name.loader}
-    assert ({"low", "precision_1", "difference"} <= details) is is_detailed
-    assert is_detailed or details == {""}
-    assert {name.detail for name in names if not name.loader} >= {"", "low", "difference", "best"}
-    assert bool(evaluator.results.samples) is is_detailed
-
-
 def test_the_numbers_are_the_scores_with_what_is_logged_below_them() -> None:
-    evaluator = Evaluator(CorpusBLEU(max_order=1), confidence=0.9)
+    evaluator = Evaluator(CorpusBLEU(max_order=1), confidence=0.9, parts=True)
     validation = validate(evaluator, {"": Output(A, REFERENCES, group=["a", "b", "a", "b"])})
     assert [number.name for number in validation.numbers.values()] == [
         *(Name("bleu", detail=detail) for detail in ("", *bleu_components_of(1), "low", "high")),
-        *(Name("bleu", group=group, detail=detail) for group in "ab" for detail in ("", "low", "high")),
-        Name("bleu", group="mean"),
+        *(Name("bleu", group=group) for group in ("a", "b", "mean")),
     ]
     for logged, (name, value) in validation.numbers.items():
         assert logged == Naming().render(name)
         result = validation.results[Naming().render(name._replace(detail=""))]
-        assert value == result.values()[name.detail]
+        assert value == {"": result.score, **result.parts, **result.statistics()}[name.detail]
 
 
 # Labels
@@ -161,9 +130,7 @@ def test_labels_change_no_other_number() -> None:
         outcome = []
         for epoch in range(3):
             hypotheses, references, _ = corpus_of(range(33), epoch)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about many groups
-                results = evaluate(evaluator, hypotheses, references, group=group)
+            results = evaluate(evaluator, hypotheses, references, group=group)
             outcome.append({name: results[f"val_{name}"] for name in metrics})
         outcomes.append(outcome)
         if group is not None:
@@ -172,63 +139,6 @@ def test_labels_change_no_other_number() -> None:
     assert outcomes[0] == outcomes[1] == outcomes[2] == outcomes[3]
     assert outcomes[0][1]["bleu"].comparison is not None
     assert outcomes[0][1]["bleu"].comparison.difference != 0
-
-
-LABELS = [f"{number % (MAX_DETAILED + 1)}" for number in range(40)]
-"""One group too many."""
-
-
-@pytest.mark.parametrize("options", [{"confidence": 0.9}, {"compare_to": "first"}])
-def test_of_many_groups_of_a_loader_only_the_scores_are_logged_from_then_on(options: Any) -> None:
-    """So that no curve has gaps if a group is missing once. A warning says so once."""
-    evaluator = Evaluator(CorpusBLEU(), **options)
-    hypotheses, references, _ = corpus_of(range(40))
-    message = (
-        "The loader 'news' has 21 groups, more than 20: from now on, only their scores are logged, without intervals "
-        "and comparisons."
-    )
-    few = [f"{number % MAX_DETAILED}" for number in range(40)]
-    in_turn = [(few, [], True), (LABELS, [message], False), (LABELS, [], False), (few, [], False)]
-    for labels, warned, are_detailed in in_turn:
-        outputs = {
-            "news": Output(hypotheses, references, group=labels),
-            "talks": Output(hypotheses, references, group=few),
-        }
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            validation = validate(evaluator, outputs)
-        assert [str(one.message) for one in caught if "groups, more than" in str(one.message)] == warned
-        for name, result in validation.results.items():
-            is_certain = result.interval is not None or result.comparison is not None
-            is_of_group, is_mean_of_groups = name.count("/") == 2, name.endswith("/mean")
-            if is_of_group and not is_mean_of_groups:
-                assert is_certain is (are_detailed or name.startswith("val_bleu/talks/"))
-            else:
-                assert is_certain is not is_mean_of_groups
-
-
-@pytest.mark.filterwarnings("error")
-def test_many_groups_are_not_warned_about_if_nothing_is_left_out() -> None:
-    results = evaluate(Evaluator(CorpusBLEU()), *corpus_of(range(40))[:2], group=LABELS)
-    assert len(results) == MAX_DETAILED + 3
-
-
-@pytest.mark.parametrize("names", [[], ["news"]])
-def test_a_mean_of_other_groups_than_before_is_warned_about_once(names: Any) -> None:
-    evaluator = Evaluator(CorpusBLEU())
-    said = []
-    for labels in (["a", "b"], ["b", "a"], ["a", "a"], ["c", "a"], ["a", "b"]):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            evaluator.start(dict.fromkeys(names) or None)
-            evaluator.update(A[:2], REFERENCES[:2], group=labels)
-            evaluator.finish(1)
-        said.append([str(one.message) for one in caught])
-    logged = "val_bleu/news/mean" if names else "val_bleu/mean"
-    message = (
-        f"'{logged}' is the mean of the groups ['a'], and was that of ['a', 'b'] before, so the two cannot be compared."
-    )
-    assert said == [[], [], [message], [], []]
 
 
 def test_the_record_has_lines_without_files_for_groups_and_means(tmp_path: Path) -> None:
@@ -281,20 +191,16 @@ class Clash(NamedTuple):
     before: dict[str, Any]
     metrics: dict[str, Any]
     logged: str
-    naming: Naming = Naming("eval", separator="_")
+    naming: Naming = Naming("eval", "{stage}_{metric}", "_")
     group: str | None = None
 
 
 CLASHES = {
     "a score and a metric": Clash({"rouge": share}, {"rouge": share, "rouge_l": exact}, "eval_rouge_l"),
-    "a metric and a score": Clash({"rouge_l": exact}, {"rouge_l": exact, "rouge": share}, "eval_rouge_l"),
     "a component": Clash({"bleu": BLEU}, {"bleu": BLEU, "bleu_precision_1": exact}, "eval_bleu_precision_1"),
     "an interval": Clash({"f": exact}, {"f": exact, "f_low": exact}, "eval_f_low"),
     "a comparison": Clash({"f": exact}, {"f_p_value": exact, "f": exact}, "eval_f_p_value"),
     "a group and a score": Clash({"f": share}, {"f": shares}, "val_f/news/l", Naming(), "news"),
-    "the same in another order": Clash(
-        {"f": share}, {"f": lambda *texts: dict(reversed(shares(*texts).items()))}, "val_f/news/l", Naming(), "news"
-    ),
     "a mean and a group": Clash({"f": exact}, {"f": exact, "f_mean": exact}, "eval_f_mean", group="x"),
 }
 
@@ -309,7 +215,7 @@ def run_once(evaluator: Evaluator, clash: Clash, preds: list[str]) -> dict[str, 
 @pytest.mark.filterwarnings("ignore:The best validation so far scored .* with different settings .function.")
 def test_two_numbers_of_one_name_are_an_error_that_leaves_the_best_and_the_results(clash: Clash) -> None:
     clashing, evaluator = (
-        Evaluator(metrics, confidence=0.9, compare_to="best") for metrics in (clash.metrics, clash.before)
+        Evaluator(metrics, parts=True, confidence=0.9, compare_to="best") for metrics in (clash.metrics, clash.before)
     )
     message = (
         f"^two scores would be logged as '{re.escape(clash.logged)}': rename a metric, a score, a loader, or a group$"
@@ -339,26 +245,6 @@ def flatten(state: dict[str, Any]) -> list[tuple[str, str, str, int]]:
         for loader, rows in of_opponent.items()
         for field, value in rows.items()
     ]
-
-
-def test_an_evaluator_with_two_scores_of_one_name_keeps_its_best() -> None:
-    answers = iter([share, shares, share])
-    evaluator = Evaluator({"f": lambda *texts: next(answers)(*texts)}, compare_to="best")
-
-    def finish(preds: list[str]) -> dict[str, Result]:
-        evaluator.start({"news": [None]})
-        evaluator.update(preds, REFERENCES)
-        return evaluator.finish(step=1)
-
-    first = finish(A)["val_f/l"].score
-    with pytest.raises(
-        ValueError, match=r"^two scores would be logged as 'val_f/news/l': rename a metric, a score, a "
-    ):
-        finish(REFERENCES)
-    assert evaluator.results["val_f/l"].score == first
-    comparison = finish(REFERENCES)["val_f/l"].comparison
-    assert comparison is not None
-    assert comparison.score_b == first < comparison.score_a
 
 
 # The results of an evaluator

@@ -20,7 +20,7 @@ from torchmetrics import Metric, MetricCollection
 from torchmetrics.text import CHRFScore, ExtendedEditDistance, ROUGEScore, TranslationEditRate
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric
-from lightning_bleu.core.corpus_metric import CorpusMetric
+from lightning_bleu.core.evaluator_metric import count_sentences
 from tests.helpers.chrf import streams
 from tests.helpers.resampling import draw_resamples
 
@@ -220,10 +220,7 @@ def score_alone(metric: Any, hypotheses: list[str], references: list[Any], sourc
     metric.update(hypotheses, references)
     result = metric.compute()
     parts = result if isinstance(result, Mapping) else {"": result}
-    scores = {part: torch.as_tensor(value).double().mean().item() for part, value in parts.items()}
-    if isinstance(metric, CorpusMetric):
-        scores |= {one.name: one.value for one in metric.scorer.components(metric.report()) if one.is_default}
-    return scores
+    return {part: torch.as_tensor(value).double().mean().item() for part, value in parts.items()}
 
 
 def join(*names: str) -> str:
@@ -239,7 +236,7 @@ def expected_scores(
     *,
     grouped: bool = False,
 ) -> dict[str, float]:
-    """All that is logged of metrics, in plain code.
+    """The scores that are logged of metrics, in plain code.
 
     Args:
         names: the names of the metrics.
@@ -255,7 +252,6 @@ def expected_scores(
         for loader, items in loaders.items():
             items = [*items]
             scores = score_alone(metric, *corpus_of(items, epoch))
-            parts = [""] if "" in scores else [*scores]  # neither a mean nor a group has components
             log(scores, loader)
             of_loaders.append(scores)
             if grouped:
@@ -263,12 +259,16 @@ def expected_scores(
                     group: score_group(metric, items, group, epoch) for group, own in groups_of(items).items() if own
                 }
                 for group, scores_of_group in groups.items():
-                    log({part: scores_of_group[part] for part in parts}, loader, group)
-                means = {part: math.fsum(one[part] for one in groups.values()) / len(groups) for part in parts}
-                log(means, loader, "mean")
+                    log(scores_of_group, loader, group)
+                log(_average([*groups.values()]), loader, "mean")
         if [*loaders] != [""]:
-            log({part: math.fsum(one[part] for one in of_loaders) / len(of_loaders) for part in parts})
+            log(_average(of_loaders))
     return expected
+
+
+def _average(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The means of scores by part."""
+    return {part: math.fsum(one[part] for one in scores) / len(scores) for part in scores[0]}
 
 
 def _log(expected: dict[str, float], logged: str, scores: Mapping[str, float], *where: str) -> None:
@@ -288,45 +288,34 @@ def score_group(metric: Any, items: Sequence[int], group: str, epoch: int) -> di
     return scores
 
 
-def resample_alone(score: str, loaders: Mapping[str, Iterable[int]], epoch: int, *, grouped: bool) -> dict[str, Any]:
-    """The scores of 1,000 bootstrap resamples by logged name. Each loader and group has a seed of its own."""
+def resample_alone(score: str, loaders: Mapping[str, Iterable[int]], epoch: int) -> dict[str, Any]:
+    """The scores of 1,000 bootstrap resamples by logged name. Each loader has a seed of its own."""
     name, _, part = score.partition("/")
-
-    def draw(items: Sequence[int], group: str, *where: str) -> Any:
-        own = groups_of(items)[group] if group else items
-        seed = zlib.crc32(join(*where, group).encode())
+    scores = {}
+    for loader, items in loaders.items():
+        corpus = corpus_of(items, epoch)
+        drawn = draw_resamples(1000, len(corpus[0]), zlib.crc32(loader.encode()))
+        tag = join(f"val_{name}", loader, part)
         if name in COUNTED:
-            metric = COUNTED[name](keep_sentences=True)
-            metric.update(*corpus_of(own, epoch)[:2])
-            return np.array(metric.interval(seed=seed).scores)
-        rows = rows_alone(FUNCTIONS[name], corpus_of(items, epoch))[part]
-        rows = rows_of_group(rows, items, group) if group else rows
-        sums, counts = rows[draw_resamples(1000, len(rows), seed)].sum(1).T
-        return sums / counts
-
-    scores = {join(f"val_{name}", loader, part): draw([*items], "", loader) for loader, items in loaders.items()}
+            scorer = COUNTED[name]().scorer
+            rows, _ = count_sentences(*corpus[:2], scorer)
+            scores[tag] = scorer.score(rows.double()[drawn].sum(1)).numpy()
+        else:
+            sums, counts = rows_alone(FUNCTIONS[name], corpus)[part][drawn].sum(1).T
+            scores[tag] = sums / counts
     if [*loaders] != [""]:
         scores[join(f"val_{name}", part)] = np.mean([*scores.values()], 0)
-    if grouped:
-        for loader, items in loaders.items():
-            for group in groups_of(items):
-                scores[join(f"val_{name}", loader, group, part)] = draw([*items], group, loader)
     return scores
 
 
-def expected_comparisons(
-    score: str, loaders: Mapping[str, Iterable[int]], epochs: int = 3, *, grouped: bool = False
-) -> list[dict[str, float]]:
+def expected_comparisons(score: str, loaders: Mapping[str, Iterable[int]], epochs: int = 3) -> list[dict[str, float]]:
     """The 95% intervals and the comparisons with the best that are logged of a score in each epoch, in plain code."""
     name, _, part = score.partition("/")
     logged: list[dict[str, float]] = []
     best, sign, whole = 0, SIGNS.get(score, 1), join(f"val_{name}", part)
     known = [
-        (
-            resample_alone(score, loaders, one, grouped=grouped),
-            expected_scores([name], loaders, epoch=one, grouped=grouped),
-        )
-        for one in range(epochs)
+        (resample_alone(score, loaders, epoch), expected_scores([name], loaders, epoch=epoch))
+        for epoch in range(epochs)
     ]
     for epoch, (resampled, scores) in enumerate(known):
         older, old_scores = known[best]

@@ -6,10 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from lightning_bleu import CorpusBLEU
+from torch import Tensor
+
+from lightning_bleu import CorpusBLEU, Interval, PairedTest
 from lightning_bleu.core.batch import Sentence
+from lightning_bleu.core.evaluator_metric import count_sentences
 from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.mistakes import Mistake
+from lightning_bleu.core.resampling import interval_of, paired_test_of, resample_scores
 from lightning_bleu.evaluation.collector import SentenceCollector
 from lightning_bleu.evaluation.loaders import Loader, Origin
 from lightning_bleu.evaluation.metric_facts import reserved_names, shared_reading
@@ -18,7 +22,7 @@ from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.passed_metrics import read_metrics
 from lightning_bleu.evaluation.scores import score_loaders
 from lightning_bleu.evaluation.sentences import Sentences
-from lightning_bleu.evaluation.validation import Validation, group_by_loader, name_numbers, name_results
+from lightning_bleu.evaluation.validation import Validation, group_by_loader, name_numbers
 
 
 class Counting:
@@ -59,15 +63,16 @@ def score(counting: Counting, naming: Naming | None = None, parts: bool | Sequen
     naming = naming or Naming()
     loaders = counting.collector.gather()
     mistakes: list[Mistake] = []
-    scored = score_loaders(counting.metrics, loaders, parts, mistakes)
+    named_parts = () if isinstance(parts, bool) else parts
+    scored = score_loaders(counting.metrics, loaders, named_parts, mistakes)
     WarnOnce().about_all([*mistakes, *counting.collector.find_mistakes()])
     return Validation(
         naming,
         counting.metrics,
         group_by_loader(scored, loaders),
         scored,
-        name_results(scored, naming),
-        name_numbers(scored, naming),
+        {naming.render(score.name): score.result for score in scored},
+        name_numbers(scored, naming, parts),
     )
 
 
@@ -80,3 +85,26 @@ def gather(counting: Counting) -> Sentences:
 def read_all(sentences: Sentences) -> list[Sentence]:
     """All texts that are kept."""
     return sentences.read(sentences.readable)
+
+
+# What metrics alone say
+
+
+def rows_of(metric: Any, preds: Any, target: Any) -> Tensor:
+    """The statistics of each sentence."""
+    rows, _ = count_sentences(preds, target, metric.scorer)
+    return rows
+
+
+def find_interval(metric: Any, rows: Tensor, confidence: float = 0.95, *, seed: int = 0) -> Interval:
+    """The interval of the score of these sentences."""
+    (scores,) = resample_scores([rows.double()], metric.scorer, 1000, seed)
+    return interval_of(scores, metric.scorer, confidence)
+
+
+def bootstrap(
+    metric: Any, rows: Tensor, other_rows: Tensor, confidence: float = 0.95, *, resamples: int = 1000, seed: int = 0
+) -> PairedTest:
+    """The paired bootstrap of two systems on the same sentences."""
+    scores = resample_scores([rows.double(), other_rows.double()], metric.scorer, resamples, seed)
+    return paired_test_of(scores, metric.scorer, confidence)
