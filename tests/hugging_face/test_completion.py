@@ -206,25 +206,6 @@ def test_the_strongest_argument_counts(name: str) -> None:
     assert trainer.predict(datasets["one"], **call).metrics["test_bleu"] == pytest.approx(expected)
 
 
-def test_an_evaluation_between_those_of_datasets_has_arguments_of_its_own() -> None:
-    from transformers import TrainerCallback
-
-    inner: list[float] = []
-
-    class Inside(TrainerCallback):
-        def on_evaluate(self, *args: Any, **kwargs: Any) -> None:
-            if not inner:
-                inner.append(0)
-                inner.append(trainer.evaluate(make_items(), metric_key_prefix="inner")["inner_bleu"])
-
-    trainer = make_trainer({"one": make_items(), "two": make_items()})
-    trainer.add_callback(Inside())
-    outer = trainer.evaluate(num_beams=2)
-    expected = score_of(complete_again(make_turns(), make_model(), num_beams=2))
-    assert [outer["eval_one_bleu"], outer["eval_two_bleu"]] == pytest.approx([expected, expected])
-    assert inner == [0, pytest.approx(score_of(make_turns()))]
-
-
 def test_labels_may_have_another_name() -> None:
     trainer = make_trainer(make_items(), args={"label_names": ["answer"], "remove_unused_columns": False})
     collate = trainer.data_collator

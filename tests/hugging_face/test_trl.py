@@ -46,9 +46,6 @@ ROLES = [
 ]
 """With system and tool messages, and adjacent messages of the assistant."""
 
-Answer = tuple[str, str]
-"""A hypothesis and its reference."""
-
 
 def make_chat_tokenizer() -> Any:
     tokenizer = make_tokenizer("right")
@@ -56,8 +53,8 @@ def make_chat_tokenizer() -> Any:
     return tokenizer
 
 
-def make_messages() -> tuple[list[dict[str, Any]], list[Answer]]:
-    """Chats as rows of a dataset, and the last answer of each, generated from all messages before it."""
+def make_messages() -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
+    """Chats as rows of a dataset, and the last answer of each, which is generated, and its reference."""
     tokenizer, model, chosen = make_chat_tokenizer(), make_model(), random.Random(0)
     rows, answers = [], []
     for roles in ROLES:
