@@ -66,10 +66,6 @@ def shuffles(dataloader: Any) -> bool:
 def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
     """Which items of a batch count: all but those that the sampler added to make processes equal.
 
-    With several processes, a ``DistributedSampler`` repeats items so that each process gets the same number of them.
-    With this mask, each item counts once in a metric that a module logs:
-    ``self.bleu.update(preds, target, sample_mask=distributed_mask(self.trainer.val_dataloaders, batch_idx))``.
-
     Example:
         >>> from torch.utils.data import DataLoader, DistributedSampler
         >>> last_of_two = DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
@@ -94,6 +90,10 @@ def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
         process, or use :class:`lightning_bleu.BLEUCallback` and return the position of each sentence as ``"index"``.
 
     Notes:
+        With several processes, a ``DistributedSampler`` repeats items so that each process gets the same number of
+        them. With this mask, each item counts once in a metric that a module logs:
+        ``self.bleu.update(preds, target, sample_mask=distributed_mask(self.trainer.val_dataloaders, batch_idx))``.
+
         The mask is in the order of the sampler: if a ``collate_fn`` or the step sorts, drops, or splits items, do the
         same to it. How the sampler adds items:
         https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
