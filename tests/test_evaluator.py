@@ -566,21 +566,18 @@ def test_metrics_in_another_order_have_the_same_scores(pool: ProcessPool) -> Non
 
 def start_differently(rank: int, processes: int) -> list[str]:
     """What `start` says in each process."""
-    return [
-        try_to(Evaluator(samples=rank).start),
-        try_to(Evaluator().start, {"ab"[rank]: None}),
-        try_to(Evaluator(loggers=[[SummaryWriter], []][rank]).start),
-    ]
+    return [try_to(Evaluator(samples=rank).start), try_to(Evaluator().start, {"ab"[rank]: None})]
 
 
 @pytest.mark.slow
 def test_processes_with_different_options_or_loaders_do_not_begin(pool: ProcessPool) -> None:
     first, other = pool.run(2, start_differently)
     assert first == other
-    starts = [
-        f"ValueError: {name!r} must be the same in all processes, but is" for name in ("samples", "names of loaders")
-    ]
-    assert [message.startswith(start) for message, start in zip(first, starts)] == [True, True]
+    of_options, of_loaders = first
+    assert of_options.startswith(
+        "ValueError: 'samples' must be the same in all processes, but is 0 in process 0, and 1"
+    )
+    assert of_loaders.startswith("ValueError: 'names of loaders' must be the same in all processes, but is ['a'] in")
 
 
 def validate_without_a_loader(rank: int, processes: int) -> list[str]:
@@ -610,9 +607,7 @@ def test_an_entry_of_only_without_a_sentence_is_warned_about_once_and_the_warnin
             evaluator.update(labels, labels, group=labels)
             evaluator.finish(1)
         said.append([str(one.message) for one in caught])
-    message = (
-        "'only' has {!r}, but this validation had no sentence of it. The names were {}. An entry is the name of a "
-    )
+    message = "'only' has {!r}, but this validation had no sentence of it. The names were {}. An entry is the name of"
     (first,), (second,), third = said
     assert first.startswith(message.format("typo", ["news", "news/de", "news/fr", "talks"]))
     assert second.startswith(message.format("news/de", ["news", "news/fr", "news/zh", "talks"]))

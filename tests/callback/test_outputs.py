@@ -17,6 +17,7 @@ from tests.helpers.lightning import (
     SENTENCES,
     collect_warnings,
     expected_score,
+    fit,
     make_callback,
     make_loader,
     make_module,
@@ -155,6 +156,16 @@ def test_a_step_may_skip_batches_but_not_all_of_them(tmp_path: Path) -> None:
     assert validate(tmp_path, make_callback(extract=lambda outputs, batch: outputs), step=step) == {}
     with pytest.warns(UserWarning, match=r"^'only' has 'de', but this validation had no sentence of it"):
         assert validate(tmp_path, make_callback(only=["de"]), step=step) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "count"), [({"max_epochs": 2}, 1), ({"limit_val_batches": 2}, 0), ({"fast_dev_run": True}, 0)]
+)
+def test_only_whole_validations_say_what_is_missing_of_only(
+    options: dict[str, Any], count: int, tmp_path: Path
+) -> None:
+    callback, message = make_callback(only=["typo"]), "'only' has 'typo', but this validation had no sentence of it"
+    assert len(collect_warnings(fit, tmp_path, callback, message=message, **options)) == count
 
 
 @pytest.mark.parametrize(
