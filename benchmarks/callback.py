@@ -57,8 +57,7 @@ def main() -> None:
     for owner, function, name in (
         (BLEUCallback, "on_validation_batch_end", "callback"),
         (BLEUCallback, "on_validation_epoch_end", "callback"),
-        (Dashboard, "show_charts", "dashboard"),
-        (Dashboard, "show_samples", "dashboard"),
+        (Dashboard, "show", "dashboard"),
         (Record, "write", "files"),
     ):
         setattr(owner, function, timed(name, getattr(owner, function)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from sacrebleu.significance import PairedTest, Result
 from timing import OURS, per, table, time_in_turns
 from torchmetrics.text import CHRFScore
 
-from lightning_bleu import CorpusCHRF, approximate_randomization, corpus_chrf, paired_bootstrap
+from lightning_bleu import CorpusCHRF, corpus_chrf
+from lightning_bleu.compare import compare_systems
 
 OPTIONS: list[dict[str, Any]] = [
     {"char_order": char_order, "word_order": word_order, "beta": beta, **dict.fromkeys(flags, True)}
@@ -114,30 +115,26 @@ def _differences(hypotheses: list[str], streams: list[list[str]], options: list[
 
 def compare_tests(data: Path) -> str:
     """Compare paired tests with sacreBLEU's."""
-    references = [read_wmt22(data, f"ref.{name}") for name in "AB"]
+    streams = [read_wmt22(data, f"ref.{name}") for name in "AB"]
+    references = [list(group) for group in zip(*streams)]
     systems = {name: read_wmt22(data, f"hyp.{name}") for name in SYSTEMS}
-
-    def count(name: str) -> CorpusCHRF:
-        metric = CorpusCHRF(percent=True, keep_sentences=True)
-        metric.update(systems[name], [list(group) for group in zip(*references)])
-        return metric
-
-    rows = ["| systems | test | chrF | sacreBLEU | p | sacreBLEU | s | sacreBLEU | ratio |"]
-    rows.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-    tests: dict[str, Callable[..., Any]] = {"bs": paired_bootstrap, "ar": approximate_randomization}
-    for (one, other), (kind, test) in itertools.product(itertools.pairwise(SYSTEMS[:4]), tests.items()):
+    chrf = CorpusCHRF(percent=True)
+    rows = ["| systems | chrF | sacreBLEU | p | sacreBLEU | s | sacreBLEU | ratio |"]
+    rows.append("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for one, other in itertools.pairwise(SYSTEMS[:4]):
+        pair = {name: systems[name] for name in (one, other)}
         start = time.perf_counter()
-        result = test(count(one), count(other))
+        comparison = compare_systems(pair, references=references, metrics=chrf, resamples=1000)
         mine = time.perf_counter() - start
+        test = comparison.tests["chrf"][other]
         start = time.perf_counter()
-        pair: list[Any] = [(name, systems[name]) for name in (one, other)]
-        _, scores = PairedTest(pair, {"chrF": CHRF(references=references)}, None, test_type=kind)()
+        _, scores = PairedTest([*pair.items()], {"chrF": CHRF(references=streams)}, None, test_type="bs")()
         their = time.perf_counter() - start
         first, second = (entry for entry in scores["chrF2"] if isinstance(entry, Result))
-        assert (result.score_a, result.score_b) == (first.score, second.score)
-        cells = [result.difference, first.score - second.score, result.p_value, second.p_value or 0.0]
+        assert (test.score_b, test.score_a) == (first.score, second.score)
+        cells = [test.difference, second.score - first.score, test.p_value, second.p_value or 0.0]
         numbers = " | ".join(f"{value:.4f}" for value in cells)
-        rows.append(f"| {one}, {other} | {kind} | {numbers} | {mine:.2f} | {their:.2f} | {their / mine:.0f} |")
+        rows.append(f"| {one}, {other} | {numbers} | {mine:.2f} | {their:.2f} | {their / mine:.0f} |")
     return "\n".join(rows) + "\n"
 
 

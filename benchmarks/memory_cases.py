@@ -64,19 +64,6 @@ def map_blocks() -> None:
 # What is counted
 
 
-def kept_sentences(folder: Path) -> Count:
-    """A metric that keeps the statistics of every sentence."""
-    metric, batches = CorpusBLEU(pad_id=PAD_ID, keep_sentences=True), short_sentences()
-
-    def count() -> Any:
-        for batch in itertools.islice(itertools.cycle(batches), SENTENCES // 256):
-            metric.update(*batch)
-        metric.compute()
-        return metric.statistics.tolist()
-
-    return count
-
-
 def validation_of_ids(folder: Path) -> Count:
     """A validation that only has to count."""
     batches = short_sentences()

@@ -3,9 +3,9 @@
 Prints four tables:
 
 - sync: the time that several processes take to sync and compute a score; checks that each has the results of one;
-- metric: time and memory of a validation, with and without a confidence interval;
-- callback: the same in a Trainer, and the share of BLEUCallback;
-- interval: time and memory of a confidence interval; checks that all processes get the same one.
+- metric: time and memory of a validation;
+- callback: the same in a Trainer, with and without a confidence interval, and the share of BLEUCallback;
+- interval: time and memory of the end of a validation that has one; checks that all processes get the same interval.
 
 Every measurement has a process of its own, or several, with one thread each. Memory is the peak of a process above what
 it used before. Linux only: other systems cannot reset the peak.
@@ -22,86 +22,77 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 import torch.distributed as dist
 from corpora import sample_lengths
 from processes import peak_increase, print_table, run_in_processes
-from torch import Tensor
 from torchmetrics.text import BLEUScore
 from validation import BATCH_SIZE, draw_sentences, make_batches, time_callback, time_metric
 
-from lightning_bleu import CorpusBLEU
+from lightning_bleu import CorpusBLEU, Evaluator, Interval
 
 
 class Scale(NamedTuple):
     """How much to measure."""
 
     sentences: int = 1_000_000
-    kept_per_process: int = 2_037
+    sentences_per_process: int = 2_037
     processes: tuple[int, ...] = (2, 4, 8)
     turns: int = 20
 
 
-QUICK = Scale(sentences=1_024, kept_per_process=37, processes=(2,), turns=2)
+QUICK = Scale(sentences=1_024, sentences_per_process=37, processes=(2,), turns=2)
 
 
 def sync(scale: Scale) -> None:
     """Print the table of syncs."""
-    kept = f"sums and {scale.kept_per_process:,} sentences per process, ms"
 
     def rows() -> Iterator[list[str]]:
         for count in scale.processes:
-            expected = results(dealt_metric(0, 1, count * scale.kept_per_process))
+            expected = results(dealt_metric(0, 1, count * scale.sentences_per_process))
             measured = run_in_processes(count, time_syncs, count, scale)
             for _, found in measured:
-                if not (found[0] == expected[0] and all(map(torch.equal, found[1:], expected[1:]))):
+                if found != expected:
                     raise SystemExit(f"{count} processes: the results are not those of one process")
             yield [str(count), *(f"{1000 * seconds:.2f}" for seconds in measured[0][0])]
 
-    print_table(["processes", "sums, ms", kept, "torchmetrics BLEUScore, ms"], rows())
+    print_table(["processes", "lightning_bleu, ms", "torchmetrics BLEUScore, ms"], rows())
     print("Every process has the results of a single one, to the last bit.\n")
 
 
 def dealt_metric(rank: int, count: int, sentences: int) -> CorpusBLEU:
     """A metric of the sentences that `DistributedSampler` deals to one of several processes."""
-    metric = CorpusBLEU(pad_id=0, keep_sentences=True)
+    metric = CorpusBLEU(pad_id=0)
     ((preds, target),) = draw_sentences(sentences, sentences)
-    metric.update(preds[rank::count], target[rank::count], index=range(rank, len(preds), count))
+    metric.update(preds[rank::count], target[rank::count])
     return metric
 
 
-def results(metric: CorpusBLEU) -> tuple[float, Tensor, Tensor]:
-    """The score, the statistics of the corpus, and those of all sentences."""
+def results(metric: CorpusBLEU) -> tuple[float, list[int]]:
+    """The score, and the statistics of the corpus."""
     with metric.sync_context():
-        return float(metric.compute()), metric.statistics, metric.sentence_statistics()
+        return float(metric.compute()), metric.statistics.tolist()
 
 
 def time_syncs(rank: int, count: int, scale: Scale) -> Any:
-    """The seconds of a `compute` of three metrics, and the results of one of them."""
-    keeping = dealt_metric(rank, count, count * scale.kept_per_process)
-    sums, other = CorpusBLEU(), BLEUScore()
-    sums.update(["a b c d e"] * 64, ["a b c d f"] * 64)
+    """The seconds of a `compute` of two metrics, and the results of one of them."""
+    ours, other = dealt_metric(rank, count, count * scale.sentences_per_process), BLEUScore()
     other.update(["a b c d e"] * 64, [["a b c d f"]] * 64)
-    times: list[list[float]] = [[], [], []]
+    times: list[list[float]] = [[], []]
     for _ in range(scale.turns):
-        for metric, turns in zip((sums, keeping, other), times):
+        for metric, turns in zip((ours, other), times):
             metric._computed = None
             dist.barrier()
             start = time.perf_counter()
             float(metric.compute())
             turns.append(time.perf_counter() - start)
-    return [statistics.median(turns) for turns in times], results(keeping)
+    return [statistics.median(turns) for turns in times], results(ours)
 
 
 def validate_metric(scale: Scale) -> None:
-    """Print the table of validations with the metric alone."""
-
-    def rows() -> Iterator[list[str]]:
-        for confidence in (False, True):
-            ((seconds, memory),) = run_in_processes(1, time_metric, scale.sentences, confidence)
-            yield ["95%" if confidence else "none", *cells(seconds, scale.sentences), f"{memory:.0f}"]
-
-    print_table(["interval", f"{scale.sentences:,} sentences, s", "µs per sentence", "memory, MiB"], rows())
+    """Print the table of a validation with the metric alone."""
+    ((seconds, memory),) = run_in_processes(1, time_metric, scale.sentences)
+    columns = [f"{scale.sentences:,} sentences, s", "µs per sentence", "memory, MiB"]
+    print_table(columns, [[*cells(seconds, scale.sentences), f"{memory:.0f}"]])
 
 
 def cells(seconds: float, sentences: int) -> list[str]:
@@ -135,23 +126,24 @@ def interval(scale: Scale) -> None:
         if any(result != found[0] for result in found):
             raise SystemExit("the intervals differ")
 
-    columns = ["processes", "process", f"interval of {scale.sentences:,} sentences, s", "CPU time, s", "memory, MiB"]
+    columns = ["processes", "process", f"end of {scale.sentences:,} sentences, s", "CPU time, s", "memory, MiB"]
     print_table(columns, rows())
     print(f"All processes have the same interval: {found[0]}\n")
 
 
 def time_interval(rank: int, count: int, sentences: int) -> Any:
-    """The seconds, the seconds of CPU time, and the memory of an interval; and the interval."""
-    metric = CorpusBLEU(pad_id=0, keep_sentences=True)
+    """The seconds, the CPU time, and the memory of the end of a validation with an interval; and the interval."""
+    evaluator = Evaluator(CorpusBLEU(pad_id=0), confidence=0.95, samples=0)
+    evaluator.start()
     batches = itertools.islice(itertools.cycle(make_batches(sentences)), sentences // BATCH_SIZE)
     for number, (preds, target) in enumerate(batches):  # as DistributedSampler deals them
         index = range(number * BATCH_SIZE + rank, number * BATCH_SIZE + len(preds), count)
-        metric.update(preds[rank::count], target[rank::count], index=index)
+        evaluator.update(preds[rank::count], target[rank::count], index=index)
     if count > 1:
         dist.barrier()
-    found: list[Any] = []
+    found: list[Interval | None] = []
     start, cpu_start = time.perf_counter(), time.process_time()
-    memory = peak_increase(lambda: found.append(metric.interval()))
+    memory = peak_increase(lambda: found.append(evaluator.finish(0)["val_bleu"].interval))
     return (time.perf_counter() - start, time.process_time() - cpu_start, memory), found[0]
 
 

@@ -36,7 +36,7 @@ SAMPLES = {False: 0, True: 8}
 
 
 def validation_cases(data: Path | None) -> Iterator[Case]:
-    """All cases of this module: without loggers and samples, and with TensorBoard, which shows samples and figures."""
+    """All cases of this module: without loggers and samples, and with TensorBoard, which shows samples and a figure."""
     of_text = f"{text_label(data)}, batches of 64"
     of_ids = f"{corpus_label('WMT22', data)} with eos_id, batches of 64"
     yield validation_case(f"Evaluator(samples=0), {of_text}", partial(loop, data, shows=False))
@@ -69,7 +69,7 @@ def measurement(in_batches: float, batches: int, in_ends: float, score: float) -
 def loop(data: Path | None, folder: Path, *, shows: bool) -> Pass:
     """Validations in a loop."""
     writers = [SummaryWriter(folder)] if shows else []
-    return warm(partial(validate, Evaluator(loggers=writers, samples=SAMPLES[shows]), text(data).lines))
+    return warm(partial(validate, Evaluator(loggers=writers, samples=SAMPLES[shows], parts=True), text(data).lines))
 
 
 def validate(evaluator: Evaluator, batches: Batches) -> Measurement:
@@ -93,7 +93,7 @@ class TimedCallback(BLEUCallback):
     """Adds up the time of its hooks by their names."""
 
     def __init__(self, samples: int) -> None:
-        super().__init__(samples=samples)
+        super().__init__(samples=samples, parts=True)
         self.seconds = defaultdict[str, float](float)
 
 
@@ -223,7 +223,7 @@ def hugging_face(data: Path | None, folder: Path, *, shows: bool) -> Pass:
             remove_unused_columns=False,
         ),
         data_collator=collate,
-        evaluator=Evaluator(CorpusBLEU(pad_id=PAD_ID, eos_id=EOS_ID), samples=SAMPLES[shows]),
+        evaluator=Evaluator(CorpusBLEU(pad_id=PAD_ID, eos_id=EOS_ID), samples=SAMPLES[shows], parts=True),
     )
     trainer.remove_callback(transformers.PrinterCallback)
 

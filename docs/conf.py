@@ -65,7 +65,6 @@ for field in PyObject.doc_field_types:
 TYPE_ALIASES = {
     "Decoder": "lightning_bleu.core.settings",
     "Hypotheses": "lightning_bleu.core.forms",
-    "Index": "lightning_bleu.core.forms",
     "MetricsByName": "lightning_bleu.evaluator",
     "References": "lightning_bleu.core.forms",
     "SampleMask": "lightning_bleu.core.forms",

@@ -24,15 +24,25 @@ import statistics
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
 from scipy.stats import ttest_rel
 
-from lightning_bleu import CorpusBLEU
+from lightning_bleu import corpus_bleu
 
-Systems = dict[str, CorpusBLEU]
+
+class System(NamedTuple):
+    """The translations of a system, and the references of each."""
+
+    translations: list[str]
+    references: list[list[str]]
+
+
+Systems = dict[str, System]
 
 
 def read(path: Path, sentences: int) -> list[str]:
@@ -43,24 +53,17 @@ def read(path: Path, sentences: int) -> list[str]:
     return lines[:sentences]
 
 
-def count(translations: list[str], references: list[list[str]]) -> CorpusBLEU:
-    """Score translations with a metric that keeps the statistics of each sentence."""
-    metric = CorpusBLEU(keep_sentences=True)
-    metric.update(translations, references)
-    return metric
-
-
 def read_systems(paths: list[Path], references: list[Path], sentences: int) -> Systems:
-    """Score systems whose translations are in files."""
+    """Read systems whose translations are in files."""
     groups = [list(group) for group in zip(*(read(path, sentences) for path in references))]
     names = [path.stem.rpartition(".")[2] for path in paths]
     if len(set(names)) < len(names):
         names = list(map(str, paths))
-    return {name: count(read(path, sentences), groups) for name, path in zip(names, paths)}
+    return {name: System(read(path, sentences), groups) for name, path in zip(names, paths)}
 
 
 def train_systems(sentences: int, steps: int, logdir: Path) -> Systems:
-    """Train the model of ``train_translation.py``, and score its checkpoints as systems."""
+    """Train the model of ``train_translation.py``, and translate with its checkpoints."""
     from train_translation import Translator, Vocabulary, frequent_words, make_batches, make_loader, number_pairs
 
     torch.set_num_threads(1)
@@ -93,25 +96,28 @@ def train_systems(sentences: int, steps: int, logdir: Path) -> Systems:
         model = Translator.load_from_checkpoint(logdir / f"step={step}.ckpt").eval()
         with torch.inference_mode():
             translations = [line for batch in test for line in model.translate(batch.source)]
-        systems[f"step {step}"] = count(translations, [[line] for batch in test for line in batch.references])
+        systems[f"step {step}"] = System(translations, [[line] for batch in test for line in batch.references])
     return systems
 
 
-def block_scores(metric: CorpusBLEU, blocks: int) -> list[float]:
+def block_scores(system: System, blocks: int) -> list[float]:
     """The BLEU of each block of consecutive sentences. If the blocks cannot be equal, the first ones are longer."""
-    sums = [block.sum(0) for block in metric.sentence_statistics().tensor_split(blocks)]
-    scores: list[float] = metric.scorer.score(torch.stack(sums)).tolist()
+    scores = []
+    for block in np.array_split(range(len(system.translations)), blocks):
+        start, end = block[0], block[-1] + 1
+        scores.append(corpus_bleu(system.translations[start:end], system.references[start:end]).bleu)
     return scores
 
 
 def table(systems: Systems, blocks: int) -> str:
     """The paper's table, with the systems in ascending order of BLEU."""
-    ordered = sorted(systems.items(), key=lambda item: float(item[1].compute()))
-    scores = [block_scores(metric, blocks) for _, metric in ordered]
+    bleu = {name: corpus_bleu(*system).bleu for name, system in systems.items()}
+    ordered = sorted(systems, key=bleu.__getitem__)
+    scores = [block_scores(systems[name], blocks) for name in ordered]
     t = [f"{ttest_rel(right, left).statistic:.1f}" for left, right in itertools.pairwise(scores)]
     rows = {
-        "": [name for name, _ in ordered],
-        "BLEU": [f"{metric.compute():.4f}" for _, metric in ordered],
+        "": ordered,
+        "BLEU": [f"{bleu[name]:.4f}" for name in ordered],
         "mean": [f"{statistics.fmean(own):.4f}" for own in scores],
         "standard deviation": [f"{statistics.stdev(own):.4f}" for own in scores],
         "t": ["-", *t],

@@ -11,8 +11,8 @@ errors to look at.
 
 The model does not use BLEU at all: :class:`Translator` returns translations, references, and source sentences from its
 ``validation_step``. The Trainer's :class:`lightning_bleu.BLEUCallback` scores the translations, writes them to files,
-and passes the scores to the progress bar, early stopping, checkpoints, and TensorBoard, which also shows samples and
-figures. ``--devices 2`` trains in two processes.
+and passes the scores to the progress bar, early stopping, checkpoints, and TensorBoard, which also shows samples and a
+figure. ``--devices 2`` trains in two processes.
 
 To train on your own parallel text, pass files with one sentence per line::
 
@@ -342,7 +342,7 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
     model = Translator(words[0], words[1], args.d_model, args.layers, args.max_len, args.learning_rate)
 
     metrics = {"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}
-    bleu = BLEUCallback(metrics, confidence=0.95, translations=True)
+    bleu = BLEUCallback(metrics, confidence=0.95, parts=True, translations=True)
     early_stopping = EarlyStopping(monitor="val_bleu", mode="max", patience=args.patience)
     checkpoint = ModelCheckpoint(monitor="val_bleu", mode="max", filename="{step}-{val_bleu:.2f}")
     # Without default_hp_metric, TensorBoard has a chart less that means nothing.
@@ -386,7 +386,7 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
         print(f"            (counts steps from 0: step {interval} above is step {interval - 1} there)")
         for name, page in PAGES.items():
             print(f"  {name:9} http://localhost:6006/{page}")
-        print("Read next   docs/callback.md: what the charts, samples, and figures show")
+        print("Read next   docs/callback.md: what the charts, samples, and the figure show")
     return result
 
 

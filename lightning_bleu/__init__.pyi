@@ -5,13 +5,12 @@ from .core.conventions import CONVENTIONS, Convention
 from .core.resampling import Interval, PairedTest
 from .evaluation.findings import Finding
 from .evaluation.functions import FunctionMetric
-from .evaluation.positions import distributed_index
+from .evaluation.positions import distributed_mask
 from .evaluation.result import Result
 from .evaluator import Evaluator
 from .metrics import CorpusBLEU, CorpusCHRF
 from .observers.results import Results
 from .observers.samples import Sample, Samples
-from .significance import approximate_randomization, paired_bootstrap
 from .version import __version__
 
 __all__ = [
@@ -32,11 +31,9 @@ __all__ = [
     "Sample",
     "Samples",
     "__version__",
-    "approximate_randomization",
     "corpus_bleu",
     "corpus_chrf",
-    "distributed_index",
-    "paired_bootstrap",
+    "distributed_mask",
     "sentence_bleu",
     "sentence_chrf",
 ]

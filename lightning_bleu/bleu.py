@@ -351,9 +351,11 @@ def with_average_tokens(statistics: Tensor) -> Tensor:
     return statistics + 2 * total / total[-1].clamp(min=1)
 
 
-@dataclass(frozen=True)
 class BLEUScorer(CorpusScorer):
     """All of BLEU but the state: how sentences are counted, and how their rows become a score.
+
+    Args:
+        settings: the validated options.
 
     Example:
         >>> scorer = BLEUScorer(BLEUSettings.from_options(max_order=2, percent=True))
@@ -362,18 +364,17 @@ class BLEUScorer(CorpusScorer):
     """
 
     settings: BLEUSettings
-
-    name = "BLEU"
     class_name = "CorpusBLEU"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        seen = set(self.sees)
-        if self.settings.tokenizer in ("13a", "intl"):
-            seen.add("spaces")
-        if self.settings.tokenizer == "none":  # for text that is tokens, which may be subwords
-            seen.remove("subwords")
-        self._set(columns=2 * self.settings.max_order + 2, sees=seen)
+    def __init__(self, settings: BLEUSettings) -> None:
+        super().__init__(
+            settings,
+            name="BLEU",
+            columns=2 * settings.max_order + 2,
+            perfect=settings.unit,
+            bounds=(0.0, settings.unit),
+            sees=_find_aspects(settings),
+        )
 
     @classmethod
     def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
@@ -466,6 +467,23 @@ class BLEUScorer(CorpusScorer):
             settings_of_order = dataclasses.replace(self.settings, max_order=n, weights=_weights(None, n))
             scores.append(BLEUScorer(settings_of_order).score(statistics).item())
         return scores
+
+
+def _find_aspects(settings: BLEUSettings) -> frozenset[str]:
+    """What of a text changes the score.
+
+    Example:
+        >>> sorted(_find_aspects(BLEUSettings.from_options(tokenizer="intl", lowercase=True)))
+        ['punctuation', 'spaces', 'subwords']
+    """
+    aspects = {"punctuation"}
+    if not settings.lowercase:
+        aspects.add("case")
+    if settings.tokenizer != "none":  # whose text is tokens, which may be subwords
+        aspects.add("subwords")
+    if settings.tokenizer in ("13a", "intl"):
+        aspects.add("spaces")
+    return frozenset(aspects)
 
 
 _REPR_ORDERS = 4

@@ -315,7 +315,7 @@ class LoadedWeights(NamedTuple):
 def _log_numbers(
     validation: Validation, trainer: pl.Trainer, pl_module: pl.LightningModule, refused: Collection[str]
 ) -> None:
-    """Log the numbers of a validation with Lightning, without loggers those that a logger refuses.
+    """Log the numbers of a validation with Lightning. Those that a logger refuses go to no logger.
 
     Only scores of loaders and of all are on the progress bar.
     """

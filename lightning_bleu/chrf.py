@@ -289,18 +289,29 @@ def _sum(values: Tensor) -> Tensor:
     return total
 
 
-@dataclass(frozen=True)
 class CHRFScorer(CorpusScorer):
-    """All of chrF but the state: how sentences are counted, and how their rows become a score."""
+    """All of chrF but the state: how sentences are counted, and how their rows become a score.
+
+    Args:
+        settings: the validated options.
+    """
 
     settings: CHRFSettings
-
     class_name = "CorpusCHRF"
     counts_tokens = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set(name=self.settings.name, columns=3 * self.settings.orders)
+    def __init__(self, settings: CHRFSettings) -> None:
+        aspects = {"punctuation", "subwords"}
+        if not settings.lowercase:
+            aspects.add("case")
+        super().__init__(
+            settings,
+            name=settings.name,
+            columns=3 * settings.orders,
+            perfect=settings.unit,
+            bounds=(0.0, settings.unit),
+            sees=frozenset(aspects),
+        )
 
     @classmethod
     def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
 from torch import Tensor
 
 from lightning_bleu.bleu import BLEUOptions, BLEUScore, BLEUScorer, BLEUSettings, Statistics
 from lightning_bleu.chrf import CHRFOptions, CHRFScore, CHRFScorer, CHRFSettings
 from lightning_bleu.core.conventions import Convention
-from lightning_bleu.core.corpus_metric import CorpusMetric
+from lightning_bleu.core.corpus_metric import CorpusMetric, TorchmetricsOptions
 from lightning_bleu.core.settings import Decoder
 from lightning_bleu.core.tokens import Tokenizer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class CorpusBLEU(CorpusMetric):
@@ -84,7 +87,7 @@ class CorpusBLEU(CorpusMetric):
         ignore_ids: int | Iterable[int] | None = (-100,),
         decoder: Decoder | None = None,
         percent: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[TorchmetricsOptions],
     ) -> None:
         options = {name: value for name, value in locals().items() if name in BLEUOptions.__annotations__}
         settings = BLEUSettings.from_options(**cast(BLEUOptions, options))
@@ -166,7 +169,7 @@ class CorpusCHRF(CorpusMetric):
         ignore_ids: int | Iterable[int] | None = (-100,),
         decoder: Decoder | None = None,
         percent: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[TorchmetricsOptions],
     ) -> None:
         options = {name: value for name, value in locals().items() if name in CHRFOptions.__annotations__}
         settings = CHRFSettings.from_options(**cast(CHRFOptions, options))

@@ -49,18 +49,12 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return KINDS[request.param]
 
 
-@pytest.fixture(params=[False, True], ids=["sums", "kept"])
-def keep(request: pytest.FixtureRequest) -> bool:
-    """Whether the metrics of `make` keep sentences."""
-    return bool(request.param)
-
-
 @pytest.fixture
-def make(kind: Kind, keep: bool) -> Callable[..., Any]:
+def make(kind: Kind) -> Callable[..., Any]:
     """Makes a metric that has counted some batches."""
 
     def make(*batches: Any, **options: Any) -> Any:
-        metric = kind.metric(**{"keep_sentences": keep} | options)
+        metric = kind.metric(**options)
         for batch in batches:
             metric.update(*batch)
         return metric
@@ -114,23 +108,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reasons = Counter(str(report.longrepr[2]) for report in skipped if isinstance(report.longrepr, tuple))
     for reason, count in reasons.most_common():
         terminalreporter.write_line(f"{count:4} skipped: {reason.removeprefix('Skipped: ')}")
-
-
-def _without_kept_sentences() -> None:
-    """Skip what keeps sentences, which metrics do not any more (for the trial of smaller metrics only)."""
-    import pytest
-
-    from lightning_bleu.core.corpus_metric import CorpusMetric
-
-    make = CorpusMetric.__init__
-
-    def make_without(self: Any, scorer: Any, options: Any, *, keep_sentences: bool = False, **kwargs: Any) -> None:
-        if keep_sentences:
-            pytest.skip("keeps sentences")
-        make(self, scorer, options, **kwargs)
-        vars(self)["keep_sentences"] = False
-
-    CorpusMetric.__init__ = make_without  # type: ignore[method-assign, assignment]
-
-
-_without_kept_sentences()

@@ -11,7 +11,6 @@ from nltk.translate.bleu_score import SmoothingFunction  # type: ignore[import-u
 from nltk.translate.bleu_score import sentence_bleu as nltk_sentence_bleu
 
 from lightning_bleu import CorpusBLEU, Evaluator, FunctionMetric
-from lightning_bleu.tasks import TokenCount
 from tests.helpers.pages import run_page
 
 PAGE = Path(__file__).parents[1] / "docs" / "coming_from_compute_metrics.md"
@@ -48,7 +47,7 @@ def test_translation_has_the_same_scores(page: dict[str, Any]) -> None:
     predictions = encode(tokenizer, OUTPUTS, tokenizer.pad_token_id)
     labels = encode(tokenizer, TARGETS, -100)
     expected = page["compute_metrics"]((predictions, labels))
-    evaluator = Evaluator({"bleu": CorpusBLEU(percent=True), "gen_len": TokenCount()}, decoder=tokenizer)
+    evaluator = Evaluator(CorpusBLEU(percent=True), decoder=tokenizer)
     evaluator.start()
     for batch in (slice(0, 2), slice(2, 3)):
         evaluator.update(predictions[batch], labels[batch])

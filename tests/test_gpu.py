@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from lightning_bleu import CorpusBLEU, corpus_bleu, paired_bootstrap, sentence_bleu
+from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
 from tests.helpers.metrics import KINDS
 
 pytestmark = [
@@ -60,14 +59,12 @@ def is_on_device(value: Any) -> bool:
 
 def devices(metric: CorpusBLEU) -> set[str]:
     """The types of the devices of the state and of what is computed from it."""
-    assert isinstance(metric.rows, list)
-    kept = [rows.device.type for rows in metric.rows]
-    return {metric.statistics.device.type, metric.compute().device.type, *kept}
+    return {metric.totals.device.type, metric.compute().device.type}
 
 
 def results(metric: CorpusBLEU) -> list[Any]:
     """Everything that a metric has counted."""
-    return [metric.report(), metric.statistics.tolist(), metric.sentence_statistics().tolist()]
+    return [metric.report(), metric.statistics.tolist()]
 
 
 @pytest.mark.parametrize("sides", [(DEVICE, DEVICE), (DEVICE, "cpu"), ("cpu", DEVICE)])
@@ -75,8 +72,8 @@ def results(metric: CorpusBLEU) -> list[Any]:
 def test_ids_and_logits_count_and_score_as_on_the_cpu(form: str, sides: tuple[str, str]) -> None:
     preds, target = FORMS[form]
     for metric_device in ("cpu", DEVICE):
-        expected = CorpusBLEU(keep_sentences=True, **OPTIONS)
-        metric = CorpusBLEU(keep_sentences=True, **OPTIONS).to(metric_device)
+        expected = CorpusBLEU(**OPTIONS)
+        metric = CorpusBLEU(**OPTIONS).to(metric_device)
         for mask in (None, MASK, MASK[:1]):
             expected.update(preds, target, mask)
             metric.update(move(preds, sides[0]), move(target, sides[1]), move(mask, sides[0]))
@@ -91,7 +88,7 @@ def test_ids_and_logits_count_and_score_as_on_the_cpu(form: str, sides: tuple[st
 
 
 def test_a_metric_keeps_its_state_where_it_was_moved() -> None:
-    metric = CorpusBLEU(keep_sentences=True, **OPTIONS).to(DEVICE)
+    metric = CorpusBLEU(**OPTIONS).to(DEVICE)
     batches: list[tuple[Any, Any]] = [(["a b c d e"], ["a b c d f"]), (PREDS, SEVERAL), (move(PREDS, DEVICE), TARGET)]
     for _ in range(2):
         for batch in batches:
@@ -99,35 +96,21 @@ def test_a_metric_keeps_its_state_where_it_was_moved() -> None:
             assert metric(*batch).device.type == DEVICE
             assert devices(metric) == {DEVICE}
         metric.reset()
-        assert metric.statistics.device.type == DEVICE
+        assert metric.totals.device.type == DEVICE
 
 
-def test_a_metric_with_compute_on_cpu_keeps_only_its_sentences_on_the_cpu() -> None:
-    metric = CorpusBLEU(keep_sentences=True, compute_on_cpu=True, **OPTIONS).to(DEVICE)
-    expected = CorpusBLEU(keep_sentences=True, **OPTIONS)
-    for _ in range(2):
-        metric(move(PREDS, DEVICE), TARGET)
-        expected(PREDS, TARGET)
-    assert {rows.device.type for rows in metric.rows} == {"cpu"}
-    assert metric.compute().device.type == DEVICE
-    assert results(metric) == results(expected)
-
-
-def test_metrics_on_different_devices_can_be_merged() -> None:
-    for ours, other in itertools.product(["cpu", DEVICE], repeat=2):
-        metric, incoming = (CorpusBLEU(keep_sentences=True, **OPTIONS).to(device) for device in (ours, other))
-        for one in (metric, incoming):
-            one.update(PREDS, TARGET)
-        incoming.update(PREDS, TARGET)
-        metric.merge_state(incoming)
-        metric.update(PREDS, TARGET)
-        assert devices(metric) == {ours}
-        assert len(metric.sentence_statistics()) == 4 * len(PREDS)
+def test_a_merge_of_metrics_on_one_device_stays_there() -> None:
+    metric, incoming = (CorpusBLEU(**OPTIONS).to(DEVICE) for _ in range(2))
+    for one in (metric, incoming):
+        one.update(PREDS, TARGET)
+    metric.merge_state(incoming)
+    assert devices(metric) == {DEVICE}
+    assert metric.input_counts.sentence_count == 2 * len(PREDS)
 
 
 def test_the_default_device_makes_no_difference() -> None:
-    expected = CorpusBLEU(keep_sentences=True, **OPTIONS)
-    metric = CorpusBLEU(keep_sentences=True, **OPTIONS)
+    expected = CorpusBLEU(**OPTIONS)
+    metric = CorpusBLEU(**OPTIONS)
     for preds, target in FORMS.values():
         expected.update(preds, target, MASK)
         with torch.device(DEVICE):
@@ -149,13 +132,3 @@ def test_ids_are_decoded_as_on_the_cpu() -> None:
             scores = kind.score_sentences(move(preds, DEVICE), move(target, DEVICE), decoder=decode, pad_id=0)
             assert scores.device.type == DEVICE
             assert torch.equal(scores.cpu(), kind.score_sentences(preds, target, decoder=decode, pad_id=0))
-
-
-def test_intervals_and_tests_are_those_of_the_cpu() -> None:
-    first, second = (CorpusBLEU(keep_sentences=True, **OPTIONS) for _ in range(2))
-    first.update(PREDS, SEVERAL)
-    second.update(TARGET, SEVERAL)
-    expected = first.interval(resamples=100), paired_bootstrap(first, second, resamples=100)
-    first.to(DEVICE)
-    second.to(DEVICE)
-    assert (first.interval(resamples=100), paired_bootstrap(first, second, resamples=100)) == expected

@@ -62,17 +62,7 @@ def test_what_remains_without_a_leaf_has_the_right_types_and_passes_its_tests(le
             path.unlink()
     mypy = [sys.executable, "-m", "mypy", "lightning_bleu"]
     assert subprocess.run(mypy, cwd=tmp_path, capture_output=True, text=True).stdout.startswith("Success")
-    quick = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-m",
-        "not slow and not long and not gpu",
-        "-n",
-        "2",
-        "tests",
-        "lightning_bleu",
-    ]
+    is_quick = "not slow and not long and not gpu"
+    quick = [sys.executable, "-m", "pytest", "-q", "-m", is_quick, "-n", "2", "tests", "lightning_bleu"]
     done = subprocess.run(quick, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:]

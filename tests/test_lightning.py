@@ -9,13 +9,15 @@ import pytest
 import torch
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import TensorBoardLogger
+from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from torch import Tensor
 
-from lightning_bleu import CorpusBLEU
+from lightning_bleu import CorpusBLEU, distributed_mask
 from tests.helpers.lightning import (
     PAD_ID,
     SENTENCES,
     ToyModule,
+    as_lines,
     collect_warnings,
     expected_score,
     make_callback,
@@ -105,10 +107,34 @@ def test_ids_without_padding_are_warned_about_once_at_the_line_of_the_step(tmp_p
     assert collect_warnings(trainer.test, other, loader, verbose=False, message=message) == [(__file__, line)]
 
 
+def translate_unevenly(sentences: Tensor) -> Tensor:
+    """Right in as many tokens as the first one says, 3 to 8."""
+    return torch.where(torch.arange(sentences.shape[1]) < sentences[:, :1], sentences, 99)
+
+
+class MaskedModule(MetricModule):
+    """A module in which each sentence counts once."""
+
+    def validation_step(self, batch: Tensor, batch_idx: int, dataloader_idx: int = 0) -> None:
+        mask = distributed_mask(self.trainer.val_dataloaders, batch_idx)
+        self.bleu.update(translate_unevenly(batch), batch, sample_mask=mask)
+        self.log("val_bleu", self.bleu)
+
+
+def score_with_sacrebleu(sentences: Tensor) -> float:
+    lines = as_lines(translate_unevenly(sentences))
+    references = as_lines(sentences)
+    return float(SacreBLEU(tokenize="none").corpus_score(lines, [references]).score) / 100
+
+
 @pytest.mark.slow
-def test_two_processes_score_as_one(tmp_path: Path) -> None:
-    sentences = SENTENCES[:30]  # 15 per process, none of them twice
-    trainer = make_trainer(tmp_path, strategy=Forked(tmp_path), devices=2, max_epochs=1, num_sanity_val_steps=0)
-    trainer.fit(MetricModule(), make_loader(sentences), make_loader(sentences))
-    expected = expected_score(0, sentences).bleu
-    assert trainer.callback_metrics["val_bleu"].item() == pytest.approx(expected, abs=1e-7)
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_two_processes_score_an_odd_number_of_sentences_as_sacrebleu_does(shuffle: bool, tmp_path: Path) -> None:
+    """Although Lightning's sampler repeats one of them."""
+    trainer = make_trainer(tmp_path, strategy=Forked(tmp_path), devices=2)
+    (logged,) = trainer.validate(MaskedModule(), make_loader(shuffle=shuffle), verbose=False)
+    expected = score_with_sacrebleu(SENTENCES)
+    assert logged["val_bleu"] == pytest.approx(expected, rel=1e-15)
+    for sentence in SENTENCES:
+        repeated = torch.cat([SENTENCES, sentence[None]])
+        assert abs(score_with_sacrebleu(repeated) - expected) > 1e-6

@@ -19,12 +19,12 @@ import pytest
 import torch
 from matplotlib import pyplot
 from torch import Tensor
-from torchmetrics import MetricCollection, MetricTracker
-from torchmetrics.utilities.exceptions import TorchMetricsUserError
+from torchmetrics import MetricCollection
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, Result
 from lightning_bleu.compare import compare_systems
 from lightning_bleu.compare.known_metrics import KNOWN_METRICS
+from lightning_bleu.core.evaluator_metric import count_sentences
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.evaluation.choices import find_worst
 from tests.helpers.corpora import random_text
@@ -36,29 +36,24 @@ from tests.helpers.text import Speller
 # State and score
 
 
-def test_the_state_is_one_vector_of_sums_or_the_rows_of_all_sentences(make: Any, kind: Kind, keep: bool) -> None:
+def test_the_state_is_one_vector_of_sums(make: Any, kind: Kind) -> None:
     metric, rows = make(A, B), kind.rows(*BOTH)
-    assert list(metric.metric_state) == ["rows" if keep else "totals"]
+    assert list(metric.metric_state) == ["totals"]
     assert (metric.statistics.dtype, metric.statistics.tolist()) == (torch.int64, np.sum(rows, 0).tolist())
     # 3 strings with 1, 2, and 2 references
     assert metric.input_counts == InputCounts(strings=3, references=5, squared_references=9)
     with pytest.raises(AttributeError):
         metric.statistics = torch.zeros(10)
-    if keep:
-        kept = metric.sentence_statistics()
-        assert (kept.device.type, kept.dtype, kept.tolist()) == ("cpu", torch.int32, rows)
-    else:
-        assert metric.totals.tolist() == [*metric.statistics.tolist(), *metric.input_counts]
+    assert metric.totals.tolist() == [*metric.statistics.tolist(), *metric.input_counts]
 
 
 def test_of_several_references_the_right_one_counts(kind: Kind, rng: random.Random) -> None:
     preds, target = random_text(rng, 300, vocabulary=5)
-    metric = kind.metric(keep_sentences=True)
-    metric.update(preds, target)
-    assert metric.sentence_statistics().tolist() == kind.rows(preds, target)
+    rows, _ = count_sentences(preds, target, kind.metric().scorer)
+    assert rows.tolist() == kind.rows(preds, target)
 
 
-def test_forward_scores_the_batch_compute_everything_and_reset_forgets_it(make: Any, kind: Kind, keep: bool) -> None:
+def test_forward_scores_the_batch_compute_everything_and_reset_forgets_it(make: Any, kind: Kind) -> None:
     metric = make()
     assert [metric(*batch).item() for batch in (A, B)] == [kind.score(*batch).score for batch in (A, B)]
     assert metric._forward_cache == kind.score(*B).score  # which Lightning logs in every step
@@ -71,7 +66,6 @@ def test_forward_scores_the_batch_compute_everything_and_reset_forgets_it(make: 
     metric.reset()
     assert metric._forward_cache is None
     assert not metric.statistics.any()
-    assert not keep or metric.sentence_statistics().shape == (0, metric.columns)
     assert metric.signature.startswith("nrefs:?|")
     metric.update(*B)
     assert metric.report() == kind.score(*B)
@@ -101,13 +95,12 @@ def test_a_metric_without_sentences_or_words_has_the_score_of_its_kind(make: Any
 
 
 @pytest.mark.parametrize("form", [list, np.array, torch.tensor])
-def test_masked_sentences_count_nowhere(form: Callable[..., Any], make: Any, kind: Kind, keep: bool) -> None:
-    expected, rows = kind.score(*([side[0], side[2]] for side in BOTH)), kind.rows(*BOTH)
+def test_masked_sentences_count_nowhere(form: Callable[..., Any], make: Any, kind: Kind) -> None:
+    expected = kind.score(*([side[0], side[2]] for side in BOTH))
     metric = make((*BOTH, form([True, False, True])))
     metric.update(*A, form([False]))  # of a batch that is a single item
     assert metric.report() == expected  # with the number of references of those that count
     assert metric.input_counts == InputCounts(strings=2, references=3, squared_references=5)
-    assert not keep or metric.sentence_statistics().tolist() == [rows[0], rows[2]]
     assert make((*B, form([False]))).signature.startswith("nrefs:?|")
 
 
@@ -119,24 +112,14 @@ def test_counts_are_exact_beyond_what_floats_and_32_bits_hold(kind: Kind) -> Non
         assert metric.statistics.tolist() == (2**exponent + row).tolist()
 
 
-def test_a_metric_that_keeps_sentences_reports_what_one_that_keeps_sums_does(kind: Kind, rng: random.Random) -> None:
-    sums, kept = kind.metric(), kind.metric(keep_sentences=True)
-    for mask in (None, [True, False, True], [False], [True]):
-        batch = random_text(rng, 3)
-        assert sums(*batch, mask) == kept(*batch, mask)
-    assert (sums.statistics.dtype, kept.statistics.dtype) == (torch.int64, torch.int64)
-    assert contents(sums)[:2] == contents(kept)[:2]
-    assert sums.report() == kept.report()
-
-
 @pytest.mark.parametrize("convert", [list, tuple, iter])
 def test_the_functions_score_what_the_metric_does(
     convert: Callable[[Any], Any], make: Any, kind: Kind, rng: random.Random
 ) -> None:
-    """Generators are read once."""
+    """An iterator is read once."""
     preds, target = random_text(rng, 30)
     report = make((preds, target), **kind.other_options).report()
-    assert report == kind.score(convert(preds), convert([*map(convert, target)]), **kind.other_options)
+    assert report == kind.score(convert(preds), convert(target), **kind.other_options)
     alone = [kind.score_sentences([line], [group]).item() for line, group in zip(preds, target)]
     assert kind.score_sentences(preds, target).tolist() == alone
 
@@ -225,7 +208,7 @@ def test_one_or_several_scores_can_be_plotted_between_the_bounds(val: Any, make:
         (CorpusBLEU, {"tokenizer": str.split}, "tokenizer=split"),
         (CorpusCHRF, {"decoder": Speller()}, "decoder=Speller"),
         (CorpusCHRF, {"char_order": 6, "beta": 2}, ""),
-        (CorpusCHRF, {"beta": 0.5, "keep_sentences": True}, "beta=0.5, keep_sentences=True"),
+        (CorpusCHRF, {"beta": 0.5}, "beta=0.5"),
         (CorpusErrorRate, {"characters": True, "percent": False}, "characters=True"),
     ],
 )
@@ -290,8 +273,9 @@ def test_an_option_that_changes_the_score_is_what_its_kind_says(kind: Kind) -> N
     default, other = kind.score(*BOTH), kind.score(*BOTH, **kind.other_options)
     assert default.score != other.score
     assert (default.signature, str(default).split(" = ")[0]) != (other.signature, str(other).split(" = ")[0])
-    columns = kind.metric().columns
-    assert kind.make_with_other_columns().columns != columns == kind.as_wide().columns
+    columns = kind.metric().scorer.columns
+    assert kind.as_wide().scorer.columns == columns
+    assert kind.make_with_other_columns().scorer.columns != columns
     assert kind.as_wide().settings != kind.metric().settings
 
 
@@ -361,20 +345,10 @@ def test_the_better_validation_becomes_the_best(is_better: bool, percent: bool, 
 
 
 def test_the_worst_sentences_are_the_worst(kind: Kind) -> None:
-    metric = kind.metric(keep_sentences=True)
-    metric.update(WORSE, REFERENCES)
-    assert find_worst(metric.sentence_statistics(), metric.scorer, 3) == [3, 2, 1]
+    scorer = kind.metric().scorer
+    rows, _ = count_sentences(WORSE, REFERENCES, scorer)
+    assert find_worst(rows, scorer, 3) == [3, 2, 1]
     assert kind.score_sentences(WORSE, REFERENCES).argsort(descending=kind.higher_is_better).tolist() == [0, 1, 2, 3]
-
-
-def test_the_sentences_that_changed_are_the_worse_and_the_better_ones(kind: Kind) -> None:
-    metrics = {"metric": kind.metric()}
-    systems = {"worse": WORSE * 10, "better": BETTER * 10}
-    comparison = compare_systems(systems, references=REFERENCES * 10, metrics=metrics, resamples=10)
-    improved, got_worse = comparison.changed("metric", "better")
-    assert [change.number for change in got_worse] == [1]  # sentences that are repeated appear once
-    assert [change.number for change in improved] == [4, 3, 2]
-    assert kind.sign * comparison.tests["metric"]["better"].difference > 0
 
 
 @pytest.mark.parametrize("percent", [False, True])
@@ -437,42 +411,23 @@ def test_a_warning_that_the_user_makes_an_error_changes_nothing(make: Any, kind:
 
 
 @pytest.mark.parametrize("batch", NOT_TEXT.values(), ids=NOT_TEXT)
-def test_chrf_needs_text(batch: Any, keep: bool) -> None:
-    metric, message = CorpusCHRF(keep_sentences=keep), r"are \w+: pass strings \(join tokens with spaces\), or set dec"
+def test_chrf_needs_text(batch: Any) -> None:
+    metric, message = CorpusCHRF(), r"are \w+: pass strings \(join tokens with spaces\), or set dec"
     metric.update(*A)
     for call in (metric.update, metric, CHRF.score, CHRF.score_sentences):
         check_unchanged_by(TypeError, message, metric, call, *batch)
 
 
-def test_forward_keeps_the_batch_if_only_its_score_fails(make: Any, kind: Kind) -> None:
+def test_a_score_that_fails_in_forward_changes_nothing(make: Any, kind: Kind) -> None:
     def fail(state: Tensor, group: Any) -> Any:
         raise OSError("no network")
 
     metric = make(A, dist_sync_on_step=True, sync_on_compute=False, dist_sync_fn=fail)
-    with group_of_one(), pytest.raises(OSError, match="no network"):
-        metric(*B)
-    assert (metric.report(), metric.update_count) == (kind.score(*BOTH), 2)
-
-
-# Keeping sentences
-
-
-def test_sums_have_no_sentence_statistics(kind: Kind) -> None:
-    metric = kind.metric()
-    metric.update(*A)
-    for read in (metric.sentence_statistics, metric.interval, metric.kept_sentences):
-        with pytest.raises(ValueError, match=rf"keeps sums only: make it with {kind.name}\(keep_sentences=True\)"):
-            read()
-
-
-def test_kept_sentences_take_few_tensors_and_few_bytes(kind: Kind) -> None:
-    metric = kind.metric(keep_sentences=True)
-    for count in range(1, 301):
-        metric.update(["a b"], ["a b"])
-        assert len(metric.rows) <= math.log2(count) + 1
-    storages = {rows.untyped_storage().data_ptr(): rows.untyped_storage().nbytes() for rows in metric.rows}
-    assert sum(storages.values()) == 300 * (4 * metric.columns + 16)
-    assert len(metric.sentence_statistics()) == 300
+    with group_of_one():
+        check_unchanged_by(OSError, "no network", metric, metric, *B)
+    assert metric.update_count == 1
+    metric.update(*B)
+    assert metric.report() == kind.score(*BOTH)
 
 
 # Copying, saving, merging
@@ -501,65 +456,29 @@ def test_copies_are_independent(replicate: Callable[[Any], Any], make: Any, kind
     assert twin(*A) == kind.score(*A, **options)
 
 
-@pytest.mark.parametrize("replicate", [copy.deepcopy, lambda metric: metric.clone()])
-def test_copies_share_the_process_group(replicate: Callable[[Any], Any], make: Any, kind: Kind) -> None:
-    with group_of_one():
-        group = torch.distributed.new_group([0])
-        metric = make(A, process_group=group)
-        twin = replicate(metric)
-        assert twin.process_group is copy.deepcopy([metric, metric.process_group])[1] is group
-        one, same = copy.deepcopy([metric, metric])  # as two names of one metric in a module
-        assert one is same is not metric
-        twin.update(*B)
-        assert (metric.compute(), twin.compute()) == (kind.score(*A).score, kind.score(*BOTH).score)
-        torch.distributed.destroy_process_group(group)
-
-
-def test_a_state_is_saved_if_it_is_persistent_and_replaces_another_one(make: Any, kind: Kind, keep: bool) -> None:
+def test_a_state_is_saved_if_it_is_persistent_and_replaces_another_one(make: Any, kind: Kind) -> None:
     metric = make(A)
     assert metric.state_dict() == {}
-    other_state, restored, fresh = make(B, B, keep_sentences=not keep), make(B, B), make()
-    other_columns = kind.make_with_other_columns(keep_sentences=keep)
-    other_columns.update(*B)
-    for one in (metric, other_columns, other_state, restored, fresh):
+    restored, fresh, other_columns = make(B, B), make(), kind.make_with_other_columns()
+    for one in (metric, restored, fresh, other_columns):
         one.persistent(True)
+    message = "is of a metric with other options, or of another version: it has"
+    check_unchanged_by(ValueError, message, restored, restored.load_state_dict, other_columns.state_dict())
     saved = metric.state_dict()
-    with group_of_one(), metric.sync_context(), other_columns.sync_context():
-        synced, synced_other = dict(metric.state_dict()), dict(other_columns.state_dict())  # lists are a tensor then
-    message = "is of a metric with other options, or of another version: its rows have"
-    for state in (other_columns.state_dict(), synced_other):
-        check_unchanged_by(ValueError, message, restored, restored.load_state_dict, state)
-    check_unchanged_by(
-        RuntimeError, "Unexpected key", restored, restored.load_state_dict, other_state.state_dict(), strict=True
-    )
     metric.update(*B)  # the saved state does not change
-    for state in (saved, synced):
-        for loaded in (restored, fresh):
-            loaded.load_state_dict(state)
-            assert loaded.compute() == kind.score(*A).score  # without the warning that nothing was updated
-            assert loaded.report() == kind.score(*A)
-            loaded.update(*B)
-            assert contents(loaded) == contents(make(A, B))
-            loaded.load_state_dict({}, strict=False)
-            assert loaded.report() == kind.score(*BOTH)
+    for loaded in (restored, fresh):
+        loaded.load_state_dict(saved)
+        assert loaded.compute() == kind.score(*A).score  # without the warning that nothing was updated
+        loaded.update(*B)
+        assert contents(loaded) == contents(make(A, B))
+        loaded.load_state_dict({}, strict=False)
+        assert loaded.report() == kind.score(*BOTH)
 
 
-@pytest.mark.parametrize("empty", [[], [torch.zeros(0, 5)], torch.zeros(0, 5), torch.zeros(0, 0), torch.zeros(0)])
-def test_a_state_without_sentences_can_be_loaded_however_it_was_saved(empty: Any, kind: Kind) -> None:
-    metric = kind.metric(keep_sentences=True)
-    metric.update(*A)
-    metric.persistent(True)
-    metric.load_state_dict({"rows": empty})
-    metric.update(*B)
-    assert metric.report() == kind.score(*B)
-
-
-def test_merging_adds_the_sentences_of_another_metric_or_state(make: Any, kind: Kind, keep: bool) -> None:
+def test_merging_adds_the_sentences_of_another_metric_or_state(make: Any, kind: Kind) -> None:
     other = make(B)
     state = other.metric_state
-    with group_of_one(), other.sync_context():
-        synced = other.metric_state
-    for incoming in (other, state, synced):
+    for incoming in (other, state):
         metric = make(A)
         assert metric.compute() == kind.score(*A).score
         handed_out = metric.metric_state
@@ -570,6 +489,7 @@ def test_merging_adds_the_sentences_of_another_metric_or_state(make: Any, kind: 
         assert contents(metric) == contents(make(A, B))
         late = make()
         late.merge_state(handed_out)
+        assert late.update_count == 1
         assert late.compute() == kind.score(*A).score  # without the warning that nothing was updated
     other.update(*A)
     metric.reset()
@@ -578,21 +498,18 @@ def test_merging_adds_the_sentences_of_another_metric_or_state(make: Any, kind: 
     assert contents(metric) == contents(make(B))
 
 
-def test_metrics_that_differ_cannot_be_merged(make: Any, kind: Kind, keep: bool) -> None:
-    metric, other_columns = make(A), kind.make_with_other_columns(keep_sentences=keep)
-    other_columns.update(*A)
-    other_kinds = [other.metric(keep_sentences=keep) for other in KINDS.values() if other is not kind]
-    for other, message in (
-        (make(A, **kind.other_options), f"settings cannot be merged; these differ: {next(iter(kind.other_options))}"),
-        (make(A, lowercase=True, pad_id=0), "settings cannot be merged; these differ: lowercase, pad_id$"),
-        (make(A, keep_sentences=not keep), rf"make both with {kind.name}\(keep_sentences=True\)"),
-        (make(A, keep_sentences=not keep).metric_state, "to be present in incoming state"),
-        ({}, "to be present in incoming state"),
-        (kind.as_wide(keep_sentences=keep), "different settings cannot be merged"),
-        *((other, "different settings cannot be merged") for other in other_kinds),
-        (other_columns.metric_state, "of a metric with other options, or of another version"),
-    ):
+def test_metrics_that_differ_cannot_be_merged(make: Any, kind: Kind) -> None:
+    metric, message = make(A), "different settings cannot be merged; these differ: "
+    (option,) = kind.other_options
+    check_unchanged_by(ValueError, message + option, metric, metric.merge_state, make(**kind.other_options))
+    other = make(lowercase=True, pad_id=0)
+    check_unchanged_by(ValueError, f"{message}lowercase, pad_id$", metric, metric.merge_state, other)
+    others = [kind.as_wide(), *(other.metric() for other in KINDS.values() if other is not kind)]
+    for other in others:
         check_unchanged_by(ValueError, message, metric, metric.merge_state, other)
+    check_unchanged_by(ValueError, "to be present in incoming state", metric, metric.merge_state, {})
+    state = kind.make_with_other_columns().metric_state
+    check_unchanged_by(RuntimeError, "size of tensor", metric, metric.merge_state, state)
 
 
 # Syncing; several processes: test_distributed.py
@@ -600,79 +517,38 @@ def test_metrics_that_differ_cannot_be_merged(make: Any, kind: Kind, keep: bool)
 
 def test_a_synced_metric_has_the_sentences_of_all_processes(make: Any, kind: Kind) -> None:
     calls: list[Any] = []
-    metric = make(A, dist_sync_fn=gather_with(make(B), calls), sync_on_compute=False)
-    before, (alone, both) = contents(metric), (kind.score(*A), kind.score(*BOTH))
+    metric = make(A, dist_sync_fn=gather_with(make(B), calls))
+    before, both = contents(metric), kind.score(*BOTH)
     with group_of_one():
-        for _ in range(2):
-            assert metric.compute() == alone.score
-            with metric.sync_context():
-                with metric.sync_context():  # contexts can be nested
-                    assert metric.compute() == both.score
-                assert metric.report() == both
-                assert contents(metric) == contents(make(A, B))
-            assert contents(metric) == before
-        assert len(calls) == 2
-        metric.sync()
-        assert metric.report() == both
-        for change, argument in ((metric.update, A), (metric, A), (metric.merge_state, [make(B)])):
-            check_unchanged_by(TorchMetricsUserError, r"is synced: call unsync\(\) before", metric, change, *argument)
-        metric.unsync()
-        assert metric.compute() == alone.score
-        metric.sync(gather_with(make(A)))
-        assert metric.report() == kind.score(A[0] * 2, A[1] * 2)
+        assert (metric.compute(), metric.report()) == (both.score, both)
+        assert (contents(metric), len(calls)) == (before, 2)
+        with metric.sync_context(gather_with(make(B))):
+            assert metric.report() == both
+            assert contents(metric) == contents(make(A, B))
+        assert contents(metric) == before
+        metric.sync(gather_with(make(B)))
         metric.reset()
     assert contents(metric) == contents(make())
 
 
-def test_a_sync_context_restores_the_state_even_after_an_error(make: Any, kind: Kind) -> None:
-    metric = make(A, dist_sync_fn=gather_with(make(A)))
-    with metric.sync_context():  # of no group
-        assert metric.report() == kind.score(*A)
+def test_a_metric_that_does_not_sync_has_its_own_sentences_only(make: Any, kind: Kind) -> None:
+    metric = make(A, dist_sync_fn=gather_with(make(B)), sync_on_compute=False)
     with group_of_one():
-        with metric.sync_context(should_sync=False):
-            metric.update(*B)
-        with pytest.raises(KeyError), metric.sync_context(), metric.sync_context():
-            raise KeyError
-        metric.update(*A)
-        with metric.sync_context(should_unsync=False):
-            pass
-        metric.unsync()  # an error unless it is synced
-    assert contents(metric) == contents(make(A, B, A))
-
-
-def test_a_metric_without_sentences_can_be_synced(make: Any, keep: bool) -> None:
-    metric, restored = make(), make(A)
-    for one in (metric, restored):
-        one.persistent(True)
-    with group_of_one(), metric.sync_context():
-        assert not metric.statistics.any()
-        assert not keep or metric.sentence_statistics().shape == (0, metric.columns)
-        restored.load_state_dict(dict(metric.state_dict()))
-    metric.update(*A)
-    restored.update(*A)
-    assert contents(metric) == contents(restored) == contents(make(A))
-
-
-def test_a_sync_in_every_step_reads_generators_once(make: Any, kind: Kind) -> None:
-    metric = make(dist_sync_on_step=True)
-    with group_of_one():
-        for batch in (A, B):
-            assert metric(iter(batch[0]), iter(batch[1])) == kind.score(*batch).score
-    assert (metric.report(), metric.update_count) == (kind.score(*BOTH), 2)
+        assert (metric.compute(), metric.report()) == (kind.score(*A).score, kind.score(*A))
 
 
 # Collections, trackers
 
 
-def test_metrics_of_a_collection_share_no_state(kind: Kind, keep: bool) -> None:
+def test_metrics_of_a_collection_share_no_state(kind: Kind) -> None:
     """All agree on the first batch, so torchmetrics alone would let all share one state."""
     options: dict[str, dict[str, Any]] = {"one": {}, "same": {}, "percent": {"percent": True}}
     options |= {"lowercase": {"lowercase": True}, "other": {**kind.other_options}}
-    metrics = {name: kind.metric(keep_sentences=keep, **some) for name, some in options.items()}
-    metrics["as wide"] = kind.as_wide(keep_sentences=keep)
+    metrics = {name: kind.metric(**some) for name, some in options.items()}
+    metrics["as wide"] = kind.as_wide()
     if kind is BLEU:  # a smoothing is an option of BLEU
         options |= {"smoothing": {"convention": "papineni"}, "equal": {"convention": "papineni", "smoothing": "exp"}}
-        metrics |= {name: kind.metric(keep_sentences=keep, **options[name]) for name in ("smoothing", "equal")}
+        metrics |= {name: kind.metric(**options[name]) for name in ("smoothing", "equal")}
     collection: Any = MetricCollection(metrics)
     batches: list[Any] = [([""], [[""]]), (["The Cat, sat."], [["the cat, sat", "The cat"]]), A, B]
     for step, batch in zip((collection.update, collection, collection, collection.update), batches):
@@ -683,21 +559,10 @@ def test_metrics_of_a_collection_share_no_state(kind: Kind, keep: bool) -> None:
         expected = kind.score(*corpus, **some)
         assert scores[name].item() == expected.score
         assert (collection[name].report(), collection[name].signature) == (expected, expected.signature)
-        assert not keep or len(collection[name].sentence_statistics()) == 5
     assert len(collection.compute_groups) == len(metrics)
     collection.reset()
     collection.update(*B)
     assert [collection[name].report() for name in ("one", "same")] == [kind.score(*B)] * 2
-
-
-def test_a_tracker_finds_the_best_step(kind: Kind) -> None:
-    tracker, scores = MetricTracker(kind.metric()), [kind.score(*batch).score for batch in (A, B)]
-    for batch in (A, B):
-        tracker.increment()
-        tracker.update(*batch)
-    best = max(scores, key=lambda score: kind.sign * score)
-    assert scores[0] != scores[1]
-    assert tracker.best_metric(return_step=True) == (best, scores.index(best))
 
 
 # Subclasses
@@ -721,15 +586,13 @@ class OwnBLEU(CorpusBLEU):
 
 
 @pytest.mark.parametrize("replicate", REPLICATE.values(), ids=REPLICATE)
-def test_a_subclass_may_have_options_states_and_an_update_of_its_own(
-    replicate: Callable[[Any], Any], keep: bool
-) -> None:
+def test_a_subclass_may_have_options_states_and_an_update_of_its_own(replicate: Callable[[Any], Any]) -> None:
     first, both = (BLEU.score([line[:16] for line in preds], target, max_order=2) for preds, target in (A, BOTH))
-    metric = OwnBLEU(2, pad=0, cut=16, keep_sentences=keep)
+    metric = OwnBLEU(2, pad=0, cut=16)
     assert metric(A) == first.bleu
     twin = replicate(metric)
-    assert repr(twin) == repr(metric) == f"OwnBLEU(max_order=2, pad_id=0{', keep_sentences=True' if keep else ''})"
-    restored, merged = (OwnBLEU(2, pad=0, keep_sentences=keep) for _ in range(2))
+    assert repr(twin) == repr(metric) == "OwnBLEU(max_order=2, pad_id=0)"
+    restored, merged = (OwnBLEU(2, pad=0) for _ in range(2))
     for one in (twin, restored):
         one.persistent(True)
     restored.load_state_dict(twin.state_dict())
@@ -741,8 +604,8 @@ def test_a_subclass_may_have_options_states_and_an_update_of_its_own(
             assert (type(one), one.report(), one.longest) == (OwnBLEU, expected, len(A[0][0]))
 
 
-def test_subclasses_in_a_collection_share_no_state_even_if_only_their_own_options_differ(keep: bool) -> None:
-    collection: Any = MetricCollection({f"{cut}": OwnBLEU(cut=cut, keep_sentences=keep) for cut in (10, 99)})
+def test_subclasses_in_a_collection_share_no_state_even_if_only_their_own_options_differ() -> None:
+    collection: Any = MetricCollection({f"{cut}": OwnBLEU(cut=cut) for cut in (10, 99)})
     for batch in (B, A):  # in the first, no line is cut
         collection.update(batch)
     expected = {cut: BLEU.score([line[: int(cut)] for line in BOTH[0]], BOTH[1]).score for cut in ("10", "99")}
@@ -769,3 +632,11 @@ def test_the_defaults_of_a_subclass_may_be_its_own() -> None:
     ]
     with pytest.raises(TypeError, match="unknown option 'tokenise': did you mean 'tokenizer'"):
         Bigrams(tokenise="zh")
+
+
+def test_an_unknown_option_gets_a_hint_also_if_it_is_one_of_torchmetrics(kind: Kind) -> None:
+    for name, meant in (("lower_case", "lowercase"), ("sync_on_computes", "sync_on_compute")):
+        with pytest.raises(TypeError, match=f"unknown option '{name}': did you mean '{meant}'"):
+            kind.metric(**{name: True})
+    with pytest.raises(ValueError, match="`compute_on_cpu` to be an `bool` but got yes"):
+        kind.metric(compute_on_cpu="yes")

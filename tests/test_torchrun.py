@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
-from lightning_bleu import CorpusBLEU
+from lightning_bleu import CorpusBLEU, corpus_bleu, distributed_mask
 from tests.helpers.corpora import random_corpus
 from tests.helpers.lightning import Items, make_callback, make_loader, make_module, make_trainer
 from tests.helpers.process_groups import TIME_LIMIT, make_store
@@ -105,22 +105,11 @@ class Model(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layer = torch.nn.Linear(1, 1)
-        self.bleu = CorpusBLEU(keep_sentences=True)
+        self.bleu = CorpusBLEU()
 
-    def forward(self, batch: list[Any]) -> None:
-        index, pairs = zip(*batch)
-        preds, target = zip(*pairs)
-        self.bleu.update(list(preds), list(target), index=index)
-
-
-def results(bleu: CorpusBLEU) -> dict[str, Any]:
-    """All results of a metric."""
-    return {
-        "score": bleu.compute().item(),
-        "report": bleu.report(),
-        "sentences": bleu.sentence_statistics().tolist(),
-        "interval": bleu.interval(resamples=100) if len(bleu.sentence_statistics()) > 1 else None,
-    }
+    def forward(self, batch: list[Any], mask: Tensor | None) -> None:
+        preds, target = zip(*batch)
+        self.bleu.update(list(preds), list(target), mask)
 
 
 def score_with_pytorch(model: DistributedDataParallel) -> dict[str, Any]:
@@ -128,16 +117,13 @@ def score_with_pytorch(model: DistributedDataParallel) -> dict[str, Any]:
     bleu = model.module.bleu
     content: dict[str, Any] = {"place": place()}
     for size in SIZES:
-        items: Any = list(enumerate(zip(*random_corpus(random.Random(size), size))))
+        items: Any = list(zip(*random_corpus(random.Random(size), size)))
         sampler: Any = DistributedSampler(items, shuffle=False)  # repeats some to even out the processes
-        for batch in DataLoader(items, batch_size=4, sampler=sampler, collate_fn=list):
-            model(batch)
-        content[str(size)] = results(bleu)
+        loader = DataLoader(items, batch_size=4, sampler=sampler, collate_fn=list)
+        for batch_idx, batch in enumerate(loader):
+            model(batch, distributed_mask(loader, batch_idx))
+        content[str(size)] = bleu.compute().item(), bleu.report()
         bleu.reset()
-    if dist.get_rank() == 1:
-        bleu.update(["a b c d"], ["a b c d"])
-    with pytest.raises(ValueError, match="an interval needs at least two sentences, got 1"):
-        bleu.interval()
     return content
 
 
@@ -191,12 +177,10 @@ def test_every_process_on_two_nodes_has_the_results_of_one(tmp_path: Path) -> No
 
     assert [content["place"] for content in with_pytorch] == PLACES
     for size in SIZES:
-        alone = CorpusBLEU(keep_sentences=True)
-        alone.update(*random_corpus(random.Random(size), size))
-        expected = results(alone)
-        assert 0 < expected["score"] < 1 or size == 1
+        alone = corpus_bleu(*random_corpus(random.Random(size), size))
+        assert 0 < alone.bleu < 1 or size == 1
         for content in with_pytorch:
-            assert content[str(size)] == expected
+            assert content[str(size)] == (alone.bleu, alone)
 
 
 if __name__ == "__main__":

@@ -11,54 +11,34 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from lightning_bleu.compare.texts import SystemTexts, read_systems
+from lightning_bleu.compare.texts import read_systems
 from lightning_bleu.core.clean import clean
 from lightning_bleu.observers.scores_file import find_run
 from lightning_bleu.version import __version__
 
 if TYPE_CHECKING:
-    from lightning_bleu.compare.comparison import Comparison
-    from lightning_bleu.compare.recorded_run import RecordedRun
     from lightning_bleu.core.evaluator_metric import EvaluatorMetric
     from lightning_bleu.views.viewable import Viewable
 
 
-def _make_bleu(options: argparse.Namespace) -> EvaluatorMetric:
-    from lightning_bleu.bleu import BLEUScorer, BLEUSettings
-
-    settings = BLEUSettings.from_options(tokenizer=options.tokenize, lowercase=options.lowercase, percent=True)
-    return BLEUScorer(settings)
-
-
-def _make_chrf(options: argparse.Namespace, word_order: int = 0) -> EvaluatorMetric:
-    from lightning_bleu.chrf import CHRFScorer, CHRFSettings
-
-    return CHRFScorer(CHRFSettings.from_options(word_order=word_order, lowercase=options.lowercase, percent=True))
-
-
-def _make_task_metric(_: argparse.Namespace, class_name: str, **settings: Any) -> EvaluatorMetric:
-    from lightning_bleu.compare.known_metrics import make_metric
-
-    return make_metric(class_name, settings, percent=True)
-
-
-_ROUGE_KEYS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
-METRICS: Mapping[str, Callable[[argparse.Namespace], EvaluatorMetric]] = {
-    "bleu": _make_bleu,
-    "chrf": _make_chrf,
-    "chrf++": partial(_make_chrf, word_order=2),
-    "ter": partial(_make_task_metric, class_name="TER"),
-    "wer": partial(_make_task_metric, class_name="WER"),
-    "cer": partial(_make_task_metric, class_name="CER"),
-    **{key: partial(_make_task_metric, class_name="ROUGE", keys=[key]) for key in _ROUGE_KEYS},
-    "exact_match": partial(_make_task_metric, class_name="ExactMatch"),
+METRICS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "bleu": ("CorpusBLEU", {}),
+    "chrf": ("CorpusCHRF", {}),
+    "chrf++": ("CorpusCHRF", {"word_order": 2}),
+    "ter": ("TER", {}),
+    "wer": ("WER", {}),
+    "cer": ("CER", {}),
+    "rouge1": ("ROUGE", {"keys": ["rouge1"]}),
+    "rouge2": ("ROUGE", {"keys": ["rouge2"]}),
+    "rougeL": ("ROUGE", {"keys": ["rougeL"]}),
+    "rougeLsum": ("ROUGE", {"keys": ["rougeLsum"]}),
+    "exact_match": ("ExactMatch", {}),
 }
-"""What ``-m`` takes, and what makes it with the other options."""
+"""What ``-m`` takes: the class of each metric, and its settings."""
 _DEFAULT_METRICS = ("bleu", "chrf")
 _EXAMINED = 1000
 """How many bytes at the beginning of a file show whether it is a page of the command."""
@@ -74,11 +54,6 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
-        if "invalid choice: 'score'" in message:
-            message = (
-                "there is no 'score': to cite a score, use sacrebleu; to look at one, use 'lightning-bleu compare FILE "
-                "-r REF'"
-            )
         self.exit(2, f"{self.prog}: error: {clean(message)} (see {self.prog} --help)\n")
 
 
@@ -119,7 +94,6 @@ def _add_compare(commands: Any) -> argparse.ArgumentParser:
         "-m",
         "--metric",
         action="append",
-        type=_read_metric,
         choices=METRICS,
         metavar="METRIC",
         help=f"one of {', '.join(METRICS)}; repeat it for several. If not set: those in the record of the run, else "
@@ -164,11 +138,6 @@ def _read_count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"must be 0 or more, got {text}")
     return int(text)
-
-
-def _read_metric(text: str) -> str:
-    """The name of a metric, in any case."""
-    return next((name for name in METRICS if name.lower() == text.lower()), text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -216,27 +185,27 @@ def _clean_message(message: object) -> str:
 
 def _compare(options: argparse.Namespace) -> None:
     """``lightning-bleu compare``."""
-    _move_metrics(options)
     files = _name_systems(options.systems, options.baseline)
     _check_output(options, [*files.values(), *(options.reference or ()), *filter(None, [options.source])])
     metrics = options.metric or _DEFAULT_METRICS
     if options.tokenize is not None and "bleu" not in metrics:
         raise ValueError(f"-t is the tokenizer of BLEU, but the metrics are {', '.join(metrics)}: add -m bleu")
-    texts = read_systems(files, _read_references(options), options.source)
-    comparison = _compare_texts(texts, options)
-    _write_files(comparison, options)
+    references = None if options.reference is None else [*map(Path, options.reference)]
+    texts = read_systems(files, references, options.source)
+    from lightning_bleu.compare.systems import compare_texts
+
+    comparison = compare_texts(
+        texts,
+        _make_metrics(options),
+        confidence=options.confidence,
+        resamples=options.resamples,
+        seed=options.seed,
+    )
+    _write_page(comparison, options)
     if options.json:
         _print_json(comparison.to_dict())
     else:
-        _print_view(comparison, options)
-
-
-def _move_metrics(options: argparse.Namespace) -> None:
-    """Take what follows a metric for metrics, as in ``-m bleu chrf``, unless there is such a file."""
-    if options.metric is not None:
-        metrics = [name for name in options.systems if _read_metric(name) in METRICS and not Path(name).exists()]
-        options.metric += map(_read_metric, metrics)
-        options.systems = [name for name in options.systems if name not in metrics]
+        _print_text(comparison, options)
 
 
 def _name_systems(systems: Sequence[str], baseline: str | None) -> dict[str, str]:
@@ -250,29 +219,24 @@ def _name_systems(systems: Sequence[str], baseline: str | None) -> dict[str, str
     return name_files([*filter(None, [baseline]), *systems])
 
 
-def _read_references(options: argparse.Namespace) -> list[Path] | None:
-    if options.reference is None:
-        return None
-    return [Path(file).expanduser() for file in options.reference]
-
-
-def _compare_texts(texts: SystemTexts, options: argparse.Namespace) -> Comparison:
-    from lightning_bleu.compare.systems import compare_texts
-
-    return compare_texts(
-        texts,
-        _make_metrics(options),
-        confidence=options.confidence,
-        resamples=options.resamples,
-        seed=options.seed,
-    )
-
-
 def _make_metrics(options: argparse.Namespace) -> dict[str, EvaluatorMetric] | None:
     """The metrics by name; None if no option says which."""
     if options.metric is None and options.tokenize is None and not options.lowercase:
         return None
-    return {name: METRICS[name](options) for name in options.metric or _DEFAULT_METRICS}
+    from lightning_bleu.bleu import BLEUScorer, BLEUSettings
+    from lightning_bleu.compare.known_metrics import make_metric
+
+    metrics: dict[str, EvaluatorMetric] = {}
+    for name in options.metric or _DEFAULT_METRICS:
+        class_name, settings = METRICS[name]
+        if class_name == "CorpusBLEU":
+            of_bleu = BLEUSettings.from_options(tokenizer=options.tokenize, lowercase=options.lowercase, percent=True)
+            metrics[name] = BLEUScorer(of_bleu)
+            continue
+        if class_name == "CorpusCHRF":
+            settings = {**settings, "lowercase": options.lowercase}
+        metrics[name] = make_metric(class_name, settings, percent=True)
+    return metrics
 
 
 def _show(options: argparse.Namespace) -> None:
@@ -281,15 +245,12 @@ def _show(options: argparse.Namespace) -> None:
     folder = Path(options.folder).expanduser()
     if not folder.is_dir():
         raise NotADirectoryError(None, "there is no such folder", options.folder)
-    run = _read_run(find_run(folder))
-    _write_files(run, options)
-    _print_view(run, options)
-
-
-def _read_run(folder: Path) -> RecordedRun:
+    folder = find_run(folder)
     from lightning_bleu.compare.recorded_run import read_run
 
-    return read_run(folder)
+    run = read_run(folder)
+    _write_page(run, options)
+    _print_text(run, options)
 
 
 def _check_output(options: argparse.Namespace, read: Sequence[str] = ()) -> None:
@@ -308,8 +269,9 @@ def _check_output(options: argparse.Namespace, read: Sequence[str] = ()) -> None
         raise NotADirectoryError(None, "there is no such folder", file.parent)
     if not file.is_file():
         return
-    if any(Path(other).expanduser().exists() and file.samefile(Path(other).expanduser()) for other in read):
-        raise ValueError(f"{options.html!r} is read, so it cannot be written: pass another name")
+    for path in (Path(name).expanduser() for name in read):
+        if path.exists() and file.samefile(path):
+            raise ValueError(f"{options.html!r} is read, so it cannot be written: pass another name")
     with file.open("rb") as stream:  # the file may be large
         beginning = stream.read(_EXAMINED)
     if beginning and b'content="lightning_bleu"' not in beginning:
@@ -322,15 +284,12 @@ def _print_json(values: dict[str, Any]) -> None:
     print(json.dumps(finite, indent=2))
 
 
-def _print_view(shown: Viewable, options: argparse.Namespace) -> None:
-    examples = 3 if options.examples is None else options.examples
-    from lightning_bleu.views.text import to_text
-
-    print(to_text(shown.describe(examples)))
+def _print_text(shown: Viewable, options: argparse.Namespace) -> None:
+    print(shown.to_text(examples=3 if options.examples is None else options.examples))
 
 
-def _write_files(shown: Viewable, options: argparse.Namespace) -> None:
-    """Write the files; first, because a reader such as ``head`` may close the pipe before all is printed."""
+def _write_page(shown: Viewable, options: argparse.Namespace) -> None:
+    """Write the page; first, because a reader such as ``head`` may close the pipe before all is printed."""
     if options.html is not None:
         shown.to_html(options.html, examples=20 if options.examples is None else options.examples)
         print(f"lightning-bleu: wrote {options.html}", file=sys.stderr)
@@ -348,64 +307,30 @@ def name_files(arguments: Sequence[str]) -> dict[str, str]:
         >>> name_files(["runs/a/val/step-500.txt", "runs/b/val/step-500.txt", "old=c.txt"])
         {'a': 'runs/a/val/step-500.txt', 'b': 'runs/b/val/step-500.txt', 'old': 'c.txt'}
     """
-    names: list[str] = []
-    files: list[str] = []
+    unnamed = [argument for argument in arguments if "=" not in argument or Path(argument).exists()]
+    files: dict[str, str] = {}
     for argument in arguments:
-        name, separator, file = argument.partition("=")
-        is_named = bool(separator) and bool(name) and not Path(argument).exists()
-        names.append(name if is_named else "")
-        files.append(file if is_named else argument)
-    unnamed = [file for name, file in zip(names, files) if not name]
-    short_names = iter(_shorten_paths(unnamed))
-    names = [name or next(short_names) for name in names]
-    for name in names:
-        if names.count(name) > 1:
+        name, _, file = argument.partition("=")
+        if argument in unnamed:
+            name, file = _shorten_path(argument, unnamed), argument
+        if name in files:
             raise ValueError(f"several systems would be called {name!r}: name them, as in NAME=FILE")
-    return dict(zip(names, files))
+        files[name] = file
+    return files
 
 
-def _shorten_paths(paths: Sequence[str]) -> list[str]:
-    """What differs in paths; the paths, if that would be nothing for one of them.
-
-    Example:
-        >>> _shorten_paths(["runs/a/out.txt"]), _shorten_paths(["a/x.txt", "a/y.txt"])
-        (['out'], ['x', 'y'])
-    """
-    if len(paths) < 2:
-        return [Path(path).stem or path for path in paths]
-    names = _drop_shared_words(_drop_shared_folders(paths))
-    if not all(names) or len(set(names)) < len(names):
-        return list(paths)
-    return names
-
-
-def _drop_shared_folders(paths: Sequence[str]) -> list[str]:
-    """Paths without the folders and the suffix that all of them share.
+def _shorten_path(path: str, paths: Sequence[str]) -> str:
+    """A path without the words at its beginning and its end that all paths share.
 
     Example:
-        >>> _drop_shared_folders(["runs/a/val/x.txt", "runs/b/val/x.txt"])
-        ['a', 'b']
+        >>> _shorten_path("a/x.txt", ["a/x.txt", "a/y.txt"]), _shorten_path("runs/a/out.txt", ["runs/a/out.txt"])
+        ('x', 'out')
     """
-    parts = [Path(path).parent.joinpath(Path(path).stem).parts for path in paths]
-    if len(set(parts)) < len(parts):
-        parts = [Path(path).parts for path in paths]
-    if len(set(map(len, parts))) == 1:
-        columns = [column for column in zip(*parts) if len(set(column)) > 1]
-        parts = list(zip(*columns)) or parts
-    return [Path(*path).as_posix() for path in parts]
-
-
-def _drop_shared_words(names: Sequence[str]) -> list[str]:
-    """Names without the words at their beginnings and ends that all of them share.
-
-    Example:
-        >>> _drop_shared_words(["hyp.Online-A.de", "hyp.PROMT.de"])
-        ['Online-A', 'PROMT']
-    """
-    start = _find_shared_words(names)
-    names = [name[len(start) :] for name in names]
-    reversed_end = _find_shared_words([name[::-1] for name in names])
-    return [name[: len(name) - len(reversed_end)] for name in names]
+    if len(paths) == 1:
+        return Path(path).stem or path
+    start = _find_shared_words(paths)
+    end = _find_shared_words([path[len(start) :][::-1] for path in paths])
+    return path[len(start) : len(path) - len(end)] or path
 
 
 def _find_shared_words(names: Sequence[str]) -> str:
@@ -415,10 +340,5 @@ def _find_shared_words(names: Sequence[str]) -> str:
         >>> _find_shared_words(["wmt.en-de.hyp.Online-A", "wmt.en-de.hyp.OpenNMT"])
         'wmt.en-de.hyp.'
     """
-    shared = []
-    for characters in zip(*names):
-        if len(set(characters)) > 1:
-            break
-        shared.append(characters[0])
-    beginning = "".join(shared)
+    beginning = os.path.commonprefix([*names])  # noqa: RUF071
     return beginning[: max(beginning.rfind(mark) for mark in "./_") + 1]

@@ -18,9 +18,7 @@ from lightning_bleu.evaluation.choices import drop_repeats, find_changed, find_g
 from lightning_bleu.evaluation.findings import Finding
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.observers.samples import Sample, score_samples, split_line
-from lightning_bleu.views.blocks import (
-    View,
-)
+from lightning_bleu.views.blocks import View
 from lightning_bleu.views.marks import Line
 from lightning_bleu.views.viewable import Viewable
 
@@ -52,11 +50,11 @@ class Changes(NamedTuple):
 
     Attributes:
         improved: those that it translates better, those that changed most first.
-        got_worse: those that it translates worse.
+        worsened: those that it translates worse.
     """
 
     improved: list[Change]
-    got_worse: list[Change]
+    worsened: list[Change]
 
 
 class ChangeCounts(NamedTuple):
@@ -65,13 +63,13 @@ class ChangeCounts(NamedTuple):
     Attributes:
         improved: those that it translates better.
         same: those whose score is the same.
-        got_worse: those that it translates worse.
+        worsened: those that it translates worse.
         differ: those whose score differs, by a metric without a direction.
     """
 
     improved: int
     same: int
-    got_worse: int
+    worsened: int
     differ: int = 0
 
 
@@ -193,7 +191,7 @@ class Comparison(Viewable):
         rows, baseline_rows = self.rows[metric][system], self.rows[metric][self.baseline]
         scores, baseline_scores = rows.score_sentences(), baseline_rows.score_sentences()
         hypotheses, baseline_hypotheses = self.texts.hypotheses[system], self.texts.hypotheses[self.baseline]
-        got_worse, improved = find_changed(rows, baseline_rows, len(scores))
+        worsened, improved = find_changed(rows, baseline_rows, len(scores))
 
         def describe(numbers: Sequence[int]) -> list[Change]:
             texts = {}
@@ -201,12 +199,13 @@ class Comparison(Viewable):
                 texts[number] = (baseline_hypotheses[number], hypotheses[number], self.texts.references[number])
             changes = []
             for number, (baseline, hypothesis, references) in drop_repeats(texts, count).items():
-                source, baseline_score = self._source(number), baseline_scores[number].item()
+                source = self._source(number)
+                baseline_score = baseline_scores[number].item()
                 score = scores[number].item()
                 changes.append(Change(number + 1, source, references, baseline, hypothesis, baseline_score, score))
             return changes
 
-        return Changes(describe(improved), describe(got_worse))
+        return Changes(describe(improved), describe(worsened))
 
     def _source(self, number: int) -> str | None:
         return None if self.texts.sources is None else self.texts.sources[number]
@@ -244,8 +243,8 @@ class Comparison(Viewable):
             differ = int((rows.score_sentences() != baseline_rows.score_sentences()).sum())
             return ChangeCounts(0, len(rows) - differ, 0, differ)
         gains = find_gains(rows, baseline_rows)
-        improved, got_worse = int((gains > 0).sum()), int((gains < 0).sum())
-        return ChangeCounts(improved, len(gains) - improved - got_worse, got_worse)
+        improved, worsened = int((gains > 0).sum()), int((gains < 0).sum())
+        return ChangeCounts(improved, len(gains) - improved - worsened, worsened)
 
     def tokenize(self, text: str) -> Line:
         """A text with its tokens, as BLEU counts them."""

@@ -108,25 +108,13 @@ def _score_table(comparison: Comparison, metric: str) -> Table:
     """The scores of a metric, their differences from the baseline, and what is known about chance."""
     note = describe_directions({metric: comparison.rows[metric][comparison.baseline].scorer.higher_is_better})
     interval_name = f"{100 * comparison.confidence:g}% interval"
-    intervals = comparison.intervals[metric]
+    baseline = comparison.intervals[metric][comparison.baseline]
+    percent = baseline.percent
+    score = format_in_unit(baseline.score, percent)
     if len(comparison.systems) == 1:
-        interval = intervals[comparison.baseline]
-        low, high = (format_in_unit(end, interval.percent) for end in (interval.low, interval.high))
-        row: list[TableCell] = [comparison.baseline, format_in_unit(interval.score, interval.percent)]
-        row.append(f"{low} to {high}")
-        return Table([metric, "score", interval_name], [row], note=note)
-    baseline = intervals[comparison.baseline]
-    rows: list[list[TableCell]] = [
-        [
-            comparison.baseline,
-            format_in_unit(baseline.score, baseline.percent),
-            "",
-            Cell("baseline", "quiet"),
-            "",
-            "",
-            "",
-        ]
-    ]
+        shown_interval = f"{format_in_unit(baseline.low, percent)} to {format_in_unit(baseline.high, percent)}"
+        return Table([metric, "score", interval_name], [[comparison.baseline, score, shown_interval]], note=note)
+    rows: list[list[TableCell]] = [[comparison.baseline, score, "", Cell("baseline", "quiet"), "", "", ""]]
     rows += [_compared_row(comparison, metric, system) for system in comparison.systems[1:]]
     return Table([metric, "score", "difference", "", interval_name, "", "p"], rows, note=note)
 
@@ -137,16 +125,12 @@ def _compared_row(comparison: Comparison, metric: str, system: str) -> list[Tabl
     low, high = test.low or 0.0, test.high or 0.0
     word = comparison.verdict(metric, system).word
     tone = _TONES.get(word, "quiet")
-    shown_low, shown_high = (format_in_unit(end, test.percent, "+") for end in (low, high))
-    return [
-        system,
-        format_in_unit(test.score_a, test.percent),
-        format_in_unit(test.difference, test.percent, "+"),
-        Cell(word, tone),
-        f"{shown_low} to {shown_high}",
-        Range(test.difference, low, high, _find_axis(comparison, metric), tone),
-        f"{comparison.p_values(metric)[system]:.4f}",
-    ]
+    score = format_in_unit(test.score_a, test.percent)
+    difference = format_in_unit(test.difference, test.percent, "+")
+    interval = f"{format_in_unit(low, test.percent, '+')} to {format_in_unit(high, test.percent, '+')}"
+    drawn = Range(test.difference, low, high, _find_axis(comparison, metric), tone)
+    p_value = f"{comparison.p_values(metric)[system]:.4f}"
+    return [system, score, difference, Cell(word, tone), interval, drawn, p_value]
 
 
 def _find_axis(comparison: Comparison, metric: str) -> tuple[float, float]:
@@ -160,14 +144,13 @@ def _find_axis(comparison: Comparison, metric: str) -> tuple[float, float]:
 def _change_table(counts: Mapping[str, ChangeCounts], metric: str, *, has_direction: bool) -> Table:
     """How many sentences each system translates better and worse than the baseline, or otherwise."""
     title = f"Sentences that changed, by {metric}"
-    rows: list[list[TableCell]] = []
-    if not has_direction:
-        rows += [[system, f"{of_system.differ:,}", f"{of_system.same:,}"] for system, of_system in counts.items()]
-        return Table(["", "differ", "same"], rows, title)
-    rows += [
-        [system, f"{improved:,}", f"{same:,}", f"{worse:,}"] for system, (improved, same, worse, _) in counts.items()
-    ]
-    return Table(["", "better", "same", "worse"], rows, title)
+    rows = []
+    for system, of_system in counts.items():
+        numbers = [of_system.differ, of_system.same]
+        if has_direction:
+            numbers = [of_system.improved, of_system.same, of_system.worsened]
+        rows.append([system, *map("{:,}".format, numbers)])
+    return Table(["", "better", "same", "worse"] if has_direction else ["", "differ", "same"], rows, title)
 
 
 def _changed_sentences(
@@ -175,14 +158,12 @@ def _changed_sentences(
 ) -> list[Block]:
     """At most `examples` sentences that a system translates better than the baseline, and as many that got worse."""
     changes = comparison.changed(metric, system, examples)
-    blocks: list[Block] = []
-    for title, sentences, total in (
-        ("Improved most", changes.improved, counts.improved),
-        ("Got worse most", changes.got_worse, counts.got_worse),
-    ):
-        shown = [_to_example(comparison, metric, system, change) for change in sentences]
-        blocks.append(Examples(f"{title}: {len(shown)} of {total:,}", shown, f"By {metric}."))
-    return [Heading(f"{system} against {comparison.baseline}"), *blocks]
+    improved = [_to_example(comparison, metric, system, change) for change in changes.improved]
+    worsened = [_to_example(comparison, metric, system, change) for change in changes.worsened]
+    blocks: list[Block] = [Heading(f"{system} against {comparison.baseline}")]
+    blocks.append(Examples(f"Improved most: {len(improved)} of {counts.improved:,}", improved, f"By {metric}."))
+    blocks.append(Examples(f"Got worse most: {len(worsened)} of {counts.worsened:,}", worsened, f"By {metric}."))
+    return blocks
 
 
 def _to_example(comparison: Comparison, metric: str, system: str, change: Change) -> Example:

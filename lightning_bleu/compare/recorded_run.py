@@ -157,8 +157,8 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
         epoch = next(reversed(scores_by_key.values())).get("epoch")
         validation = RecordedValidation(stage, step, epoch, scores_by_key)
         folders = _find_folders(validation)
-        earlier = validations.get((stage, step), [])
-        validations[stage, step] = [*(one for one in earlier if not folders & _find_folders(one)), validation]
+        earlier = [one for one in validations.get((stage, step), []) if not folders & _find_folders(one)]
+        validations[stage, step] = [*earlier, validation]
     return RecordedRun(run_folder, sorted(chain.from_iterable(validations.values()), key=_by_stage_and_step))
 
 

@@ -17,7 +17,6 @@ from lightning_bleu.views.blocks import Block, Cell, Chart, Heading, Note, Point
 from lightning_bleu.views.text import MAX_ROWS
 
 if TYPE_CHECKING:
-    from lightning_bleu.compare.comparison import Comparison
     from lightning_bleu.compare.recorded_run import RecordedRun, RecordedValidation
 
 _MAX_COLUMNS = 8
@@ -137,16 +136,25 @@ def _curve(validations: Sequence[RecordedValidation], key: str, best: RecordedVa
 
 
 def _describe_sentences(run: RecordedRun, examples: int) -> list[Block]:
-    """The worst sentences of the best validation that has files; of the latest one, if none is the best."""
+    """The worst sentences of the best validation; of the latest, if the translations of the best were deleted."""
     validations = [validation for validation in run.validations if not is_test(validation.stage)] or run.validations
     key = _main_key(validations)
     best = None if key is None else run.best(key)
-    validation = best or validations[-1]
-    files = _find_files(run, validation)
-    blocks: list[Block] = []
-    for file in files[:_MAX_COLUMNS]:
-        blocks += _describe_file(run, file, examples, is_only=len(files) == 1)
-    return [Heading(f"Sentences of step {validation.step:,}"), *blocks] if blocks else []
+    candidates = list(reversed(validations))
+    if best is not None:
+        candidates.insert(0, best)
+    for validation in candidates:
+        files = _find_files(run, validation)
+        if not files:
+            continue
+        blocks: list[Block] = []
+        if best is not None and validation is not best:
+            note = f"The translations of the best validation, step {best.step:,}, were deleted."
+            blocks.append(Note(note, quiet=True))
+        for file in files[:_MAX_COLUMNS]:
+            blocks += _describe_file(run, file, examples, is_only=len(files) == 1)
+        return [Heading(f"Sentences of step {validation.step:,}"), *blocks] if blocks else []
+    return []
 
 
 def _find_files(run: RecordedRun, validation: RecordedValidation) -> list[Path]:
@@ -160,14 +168,9 @@ def _describe_file(run: RecordedRun, file: Path, examples: int, *, is_only: bool
     """The worst sentences of a file."""
     name = file.relative_to(run.folder).as_posix()
     try:
-        scored = _score_file(name, file)
+        scored = compare_texts(read_systems({name: file}, None, None), resamples=1, warn=lambda message: None)
     except (ValueError, OSError, ImportError) as error:
         # Such as a single sentence, a metric that the record cannot make again, or one whose package is missing here.
         return [Note(f"{name}: {error}", quiet=True)]
     worst = describe_worst(scored, examples, "" if is_only else f"{name}: ")
     return [worst] if worst.items else []  # all may be perfect
-
-
-def _score_file(name: str, file: Path) -> Comparison:
-    """The scores of the sentences of a file, by the metrics of the record."""
-    return compare_texts(read_systems({name: file}, None, None), resamples=1, warn=lambda message: None)

@@ -92,11 +92,6 @@ def compare_systems(
     """
     if more_systems and isinstance(systems, Mapping):
         raise TypeError("pass references by name: compare_systems({...}, references=...)")
-    if more_systems:
-        raise TypeError(
-            'pass the systems as a dict of names, the baseline first: compare_systems({"old": "old.txt", "new": '
-            '"new.txt"}). A difference is the score of a system minus that of the baseline'
-        )
     texts = read_systems(systems, references, sources)
     by_name = None
     if metrics is not None:
@@ -125,10 +120,12 @@ def compare_texts(
     are_tokens = records.were_tokens() and all(metric.counts_tokens for metric in by_name.values())
     with alone():
         findings: list[Finding] = []
-        scored = {
-            system: _score(by_name, texts, system, warn, findings, are_tokens=are_tokens) for system in texts.hypotheses
-        }
-        rows_by_system = {system: _rows_by_key(of_system) for system, of_system in scored.items()}
+        scored = {}
+        rows_by_system = {}
+        for system in texts.hypotheses:
+            scored[system], found = _score(by_name, texts, system, warn, are_tokens=are_tokens)
+            rows_by_system[system] = _rows_by_key(scored[system])
+            findings += found
         if texts.has_own_references:
             for system, rows_by_metric in rows_by_system.items():
                 records.check_scores(system, rows_by_metric)
@@ -140,9 +137,8 @@ def compare_texts(
     tests: dict[str, dict[str, PairedTest]] = {}
     baseline, *others = texts.hypotheses
     for name, of_metric in resampled.items():
-        intervals[name.metric] = {}
-        for system, scores in zip(texts.hypotheses, of_metric.scores):
-            intervals[name.metric][system] = interval_of(scores, of_metric.scorer, confidence)
+        intervals_of_metric = [interval_of(scores, of_metric.scorer, confidence) for scores in of_metric.scores]
+        intervals[name.metric] = dict(zip(texts.hypotheses, intervals_of_metric))
         tests[name.metric] = dict(zip(others, of_metric.test_against_first(confidence)))
     bleu = find_bleu(rows_by_system[baseline])
     return Comparison(
@@ -163,11 +159,10 @@ def _score(
     texts: SystemTexts,
     system: str,
     warn: Callable[[str], object],
-    findings: list[Finding],
     *,
     are_tokens: bool,
-) -> list[Scored]:
-    """Score the sentences of a system, and add what stands out in them to the findings."""
+) -> tuple[list[Scored], list[Finding]]:
+    """The scores of the sentences of a system, and what stands out in them."""
     hypotheses: list[Any] = texts.hypotheses[system]
     references: list[Any] = texts.references
     if are_tokens:
@@ -180,13 +175,12 @@ def _score(
     scored = score_loaders(metrics, gathered, mistakes=mistakes)
     is_only = len(texts.hypotheses) == 1
     found = collector.find_findings(gathered, where="" if is_only else system)
-    findings += found
     for _, message in [*mistakes, *collector.find_mistakes(), *select_warnings(found)]:
         warn(message)
     missing = [score.name.key for score in scored if score.rows is None]
     if missing:
         raise ValueError(f"{missing} must score sentences: pass metrics of this package, or functions")
-    return scored
+    return scored, found
 
 
 def _rows_by_key(scored: Iterable[Scored]) -> dict[str, SentenceRows]:

@@ -29,10 +29,9 @@ from lightning_bleu.core.forms import (
     join,
     kind_of,
     remove_special_ids,
-    segment_count,
 )
 from lightning_bleu.core.mistakes import Mistake, find_mistakes
-from lightning_bleu.core.recognize import check_layout, recognize, recognize_hypotheses, recognize_sources
+from lightning_bleu.core.recognize import check_layout, recognize, recognize_sources
 from lightning_bleu.core.settings import Decoder, Settings
 
 
@@ -129,35 +128,31 @@ def read_batch(
     return batch if mask is None else select_sentences(batch, mask)
 
 
-def read_sentences(preds: Hypotheses, target: References | None, settings: Settings) -> Batch:
+def read_sentences(preds: Hypotheses, target: References, settings: Settings) -> Batch:
     """Check the sentences of a call, copy them to the CPU, and remove padding or decode ids; see :func:`read_batch`.
 
     Example:
-        >>> read_sentences([[5, 6], [7]], None, Settings.from_options()).texts()
-        [('5 6', []), ('7', [])]
+        >>> read_sentences([[5, 6], [7]], [[5], [7]], Settings.from_options()).texts()
+        [('5 6', ['5']), ('7', ['7'])]
     """
-    references: Form = Tokens([])
-    if target is None:
-        hypotheses = recognize_hypotheses(preds)
-        counts = np.zeros(segment_count(hypotheses), np.int64)
-        segments, _ = _read(hypotheses, counts, settings)
-    else:
-        hypotheses, references, counts = recognize(preds, target, decodable=settings.decoder is not None)
-        check_layout(hypotheses, references, settings.removed_ids)
-        if type(hypotheses) is type(references):
-            segments, counts = _read(join(hypotheses, references), counts, settings)
-        else:  # ids and strings: decode the ids
-            decoded, _ = _read(hypotheses, counts, settings)
-            decoded_references, counts = _read(references, counts, settings)
-            segments = join(decoded, decoded_references)
-    devices = [form.device for form in (hypotheses, references) if isinstance(form, Ids)]
-    return Batch(
-        segments,
-        counts,
-        mistakes=list(find_mistakes(hypotheses, references, segments, len(counts), settings)),
-        widths=_widths_of(hypotheses, references),
-        device=next((device for device in devices if device != CPU), CPU),
-    )
+    hypotheses, references, counts = recognize(preds, target, decodable=settings.decoder is not None)
+    check_layout(hypotheses, references, settings.removed_ids)
+    segments, counts = _read_pair(hypotheses, references, counts, settings)
+    mistakes = list(find_mistakes(hypotheses, references, segments, counts, settings))
+    widths = _widths_of(hypotheses, references)
+    device = getattr(hypotheses, "device", CPU)
+    if device == CPU:
+        device = getattr(references, "device", CPU)
+    return Batch(segments, counts, mistakes=mistakes, widths=widths, device=device)
+
+
+def _read_pair(hypotheses: Form, references: Form, counts: IntArray, settings: Settings) -> tuple[Form, IntArray]:
+    """All hypotheses, then all references, without padding; decoded if one side or both are ids of a decoder."""
+    if type(hypotheses) is type(references):
+        return _read(join(hypotheses, references), counts, settings)
+    decoded, _ = _read(hypotheses, counts, settings)
+    decoded_references, counts = _read(references, counts, settings)
+    return join(decoded, decoded_references), counts
 
 
 def _widths_of(hypotheses: Form, references: Form) -> tuple[int, int] | None:
@@ -183,11 +178,11 @@ def select_sentences(batch: Batch, chosen: BoolArray) -> Batch:
     """
     chosen_references = chosen.repeat(batch.reference_counts)
     segments = _select_segments(batch.segments, np.concatenate([chosen, chosen_references]))
-    return batch._replace(
-        segments=segments,
-        reference_counts=batch.reference_counts[chosen],
-        positions=None if batch.positions is None else batch.positions[chosen],
-    )
+    counts = batch.reference_counts[chosen]
+    positions = batch.positions
+    if positions is not None:
+        positions = positions[chosen]
+    return batch._replace(segments=segments, reference_counts=counts, positions=positions)
 
 
 def _select_segments(form: Form, chosen: BoolArray) -> Form:
@@ -200,7 +195,8 @@ def _select_segments(form: Form, chosen: BoolArray) -> Form:
     if not isinstance(form, Ids):
         return type(form)(list(compress(form[0], chosen)))  # type: ignore[arg-type]
     ids, lengths = form.ragged
-    return form._replace(ragged=Ragged(ids[chosen.repeat(lengths)], lengths[chosen]))
+    selected = Ragged(ids[chosen.repeat(lengths)], lengths[chosen])
+    return form._replace(ragged=selected)
 
 
 class Sources(NamedTuple):
@@ -254,7 +250,9 @@ def read_sources(sources: Hypotheses, sentences: int, settings: Settings) -> Sou
     segments = recognize_sources(sources, sentences)
     if isinstance(segments, Ids):
         ids = Ids(remove_special_ids(segments.ragged, settings), segments.device)
-        return Sources(ids, settings.decoder, "strings" if settings.decoder is not None else "ids")
+        if settings.decoder is None:
+            return Sources(ids, kind="ids")
+        return Sources(ids, settings.decoder)
     return Sources(Strings(list(to_lines(segments))), kind=kind_of(segments))
 
 
@@ -294,9 +292,11 @@ def decode(ids: list[list[int]], decoder: Decoder) -> list[str]:
             raise TypeError(
                 f"'decoder' must turn a list of lists of ids into strings, but it failed: {error}"
             ) from error
-    is_list = isinstance(lines, Iterable) and not isinstance(lines, str | Mapping)
-    decoded = list(lines) if is_list else []
-    if len(decoded) != len(ids) or not all(isinstance(line, str) for line in decoded):
+    decoded: list[Any] = []
+    if isinstance(lines, Iterable) and not isinstance(lines, str | Mapping):
+        decoded = list(lines)
+    are_strings = all(isinstance(line, str) for line in decoded)
+    if len(decoded) != len(ids) or not are_strings:
         raise TypeError("'decoder' must return one string for each list of ids")
     return decoded
 
@@ -311,8 +311,9 @@ def to_lines(form: Form) -> list[str]:
     """
     if isinstance(form, Strings):
         return form.lines
-    lists: Sequence[Sequence[object]] = form.ragged.to_lists() if isinstance(form, Ids) else form.lists
-    return [" ".join(map(str, tokens)) for tokens in lists]
+    if isinstance(form, Tokens):
+        return [" ".join(tokens) for tokens in form.lists]
+    return [" ".join(map(str, ids)) for ids in form.ragged.to_lists()]
 
 
 _P = ParamSpec("_P")
@@ -328,7 +329,8 @@ def eager(function: Callable[_P, _T]) -> Callable[_P, _T]:
 
     @functools.wraps(function)
     def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        run = torch.compiler.disable(function) if torch.compiler.is_compiling() else function  # type: ignore[no-untyped-call]
-        return run(*args, **kwargs)
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(function)(*args, **kwargs)  # type: ignore[no-any-return, no-untyped-call]
+        return function(*args, **kwargs)
 
     return wrapper

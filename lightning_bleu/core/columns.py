@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def read_sample_mask(sample_mask: SampleMask | None, sentence_count: int) -> Boo
     """
     if sample_mask is None:
         return None
-    mask = _to_array(sample_mask)
+    mask = _to_array("sample_mask", sample_mask)
     if mask.size and mask.dtype != bool:
         raise TypeError(f"'sample_mask' must hold booleans, got {mask.dtype}")
     if mask.shape not in ((sentence_count,), (1,)):
@@ -54,7 +55,7 @@ def read_index(index: Index | None, sentence_count: int) -> IntArray | None:
     """
     if index is None:
         return None
-    positions = _to_array(index)
+    positions = _to_array("index", index)
     if positions.size and positions.dtype.kind not in "iu":
         raise TypeError(
             f"'index' must hold integers, the positions of sentences in their dataset, got {positions.dtype}"
@@ -63,17 +64,20 @@ def read_index(index: Index | None, sentence_count: int) -> IntArray | None:
         raise ValueError(
             f"'index' must have shape ({sentence_count},), one position per sentence, got {positions.shape}"
         )
-    if positions.size and not 0 <= positions.min() <= positions.max() < 2**63:
-        raise ValueError(
-            f"'index' must hold positions in the dataset, from 0 and below 2**63, got {positions.min()} to "
-            f"{positions.max()}"
-        )
+    out_of_range = positions[(positions < 0) | (positions >= 2**63)]
+    if out_of_range.size:
+        raise ValueError(f"'index' must hold positions in the dataset, from 0 and below 2**63, got {out_of_range[0]}")
     return positions.astype(np.int64)
 
 
-def _to_array(values: Any) -> npt.NDArray[Any]:
+def _to_array(name: str, values: Any) -> npt.NDArray[Any]:
     """A copy as an array."""
-    return np.array(values.numpy(force=True) if isinstance(values, Tensor) else values)
+    try:
+        if isinstance(values, Tensor):
+            values = values.numpy(force=True)
+        return np.array(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name!r} must be an array, or a dense tensor with values: {error}") from error
 
 
 def read_groups(labels: Any, sentence_count: int) -> list[str]:
@@ -87,9 +91,15 @@ def read_groups(labels: Any, sentence_count: int) -> list[str]:
         >>> read_groups(("fr", "zh"), 2)
         ['fr', 'zh']
     """
-    labels = [labels] if isinstance(labels, str) else list(labels)
+    if isinstance(labels, str | Tensor) or not isinstance(labels, Iterable):
+        raise _not_labels(labels)
+    labels = list(labels)
     if not all(isinstance(label, str) for label in labels):
-        raise TypeError(f"'group' must hold a string per sentence, the label of its group, got {repr(labels)[:80]}")
+        raise _not_labels(labels)
     if len(labels) != sentence_count:
         raise ValueError(f"'group' must hold one label per sentence, got {len(labels)} for {sentence_count} sentences")
     return list(map(str.__str__, labels))  # members of an Enum become plain strings
+
+
+def _not_labels(value: Any) -> TypeError:
+    return TypeError(f"'group' must hold a string per sentence, the label of its group, got {repr(value)[:80]}")

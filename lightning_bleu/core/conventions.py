@@ -164,7 +164,8 @@ def exp(counts: Counts, value: float) -> Tensor:
 
 def smallest(counts: Counts, value: float) -> Tensor:
     """Use the smallest positive float as the precision of orders without a match (NLTK's method 0)."""
-    return none(counts, value).where(counts.matches > 0, torch.finfo(counts.matches.dtype).tiny)
+    tiny = torch.finfo(counts.matches.dtype).tiny
+    return none(counts, value).where(counts.matches > 0, tiny)
 
 
 def exp_by_length(counts: Counts, value: float) -> Tensor:
@@ -232,7 +233,8 @@ def zero_if_an_order_has_no_match(matches: Tensor, precisions: Tensor) -> Tensor
 def leave_zeros_out(matches: Tensor, precisions: Tensor) -> Tensor:
     """Orders with precision 0 are skipped without rescaling the weights; 0 if no order has a match (NLTK)."""
     has_matches = (matches > 0).any(-1, keepdim=True)
-    return precisions.log().where(precisions > 0, 0).where(has_matches, -torch.inf)
+    without_zeros = precisions.log().where(precisions > 0, 0)
+    return without_zeros.where(has_matches, -torch.inf)
 
 
 ZERO_RULES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -15,7 +16,19 @@ from lightning_bleu.core.batch import eager, read_batch
 from lightning_bleu.core.evaluator_metric import CorpusScorer
 from lightning_bleu.core.forms import Hypotheses, InputCounts, References, SampleMask
 from lightning_bleu.core.messages import WarnOnce
-from lightning_bleu.core.settings import Settings, describe_options
+from lightning_bleu.core.settings import Settings, describe_options, unknown_options
+
+
+class TorchmetricsOptions(TypedDict, total=False):
+    """The options of :class:`torchmetrics.Metric`."""
+
+    compute_on_cpu: bool
+    dist_sync_on_step: bool
+    process_group: Any
+    dist_sync_fn: Callable[..., Any] | None
+    distributed_available_fn: Callable[..., Any] | None
+    sync_on_compute: bool
+    compute_with_cache: bool
 
 
 class CorpusMetric(Metric):
@@ -23,6 +36,8 @@ class CorpusMetric(Metric):
 
     It is the state around a scorer, which counts and scores. Subclasses make the scorer from their options, and have a
     `short_name`: the name of a metric that stands alone in an evaluator.
+
+    The state is replaced, never changed, so copies may share it.
 
     Args:
         scorer: how sentences are counted and scored.
@@ -39,7 +54,14 @@ class CorpusMetric(Metric):
     """The sums of the statistics, then the InputCounts: a single vector, so that a sync takes one collective."""
 
     def __init__(self, scorer: CorpusScorer, options: Mapping[str, Any], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        try:
+            super().__init__(**kwargs)
+        except ValueError:
+            of_torchmetrics = TorchmetricsOptions.__annotations__
+            unknown = kwargs.keys() - of_torchmetrics.keys()
+            if not unknown:
+                raise
+            raise unknown_options(unknown, [*options, *of_torchmetrics]) from None
         self._defaults = _Defaults()
         self.scorer = scorer
         self.settings = scorer.settings
@@ -56,11 +78,6 @@ class CorpusMetric(Metric):
     def higher_is_better(self) -> bool | None:  # type: ignore[override]
         """Whether a higher score is better."""
         return self.scorer.higher_is_better
-
-    def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
-        # torchmetrics increments the update count and drops the cached score before it knows that the update succeeds,
-        # with nn.Module.__setattr__, which takes as long as counting a sentence. Here, `update` does so.
-        return eager(update)
 
     def update(self, preds: Hypotheses, target: References, sample_mask: SampleMask | None = None) -> None:
         """Count a batch of sentences. Inputs are copied, so you may modify them afterwards.
@@ -94,7 +111,7 @@ class CorpusMetric(Metric):
             totals = torch.from_numpy(self.totals.numpy() + sums)  # NumPy adds short vectors in less time
         else:
             totals = self.totals + torch.from_numpy(sums).to(self.totals.device)
-        vars(self).update(totals=totals, _computed=None, _update_count=self._update_count + 1)
+        vars(self)["totals"] = totals  # without nn.Module.__setattr__, as in _count_change
 
     def compute(self) -> Tensor:
         """The score, a float64 scalar (float32 on devices without float64); 0 if there are no sentences."""
@@ -102,9 +119,8 @@ class CorpusMetric(Metric):
 
     def _read_report(self) -> tuple[Tensor, InputCounts]:
         """The statistics of the corpus on the CPU, and the kinds of its sentences, synced like :meth:`compute`."""
-        if self._is_synced:
-            return self.statistics.cpu(), self.input_counts
-        with self.sync_context(dist_sync_fn=self.dist_sync_fn, should_sync=self._to_sync, should_unsync=self._to_sync):
+        should_sync = self._to_sync and not self._is_synced
+        with self.sync_context(self.dist_sync_fn, should_sync=should_sync, should_unsync=should_sync):
             return self.statistics.cpu(), self.input_counts
 
     @property
@@ -151,9 +167,7 @@ class CorpusMetric(Metric):
             if names:
                 raise ValueError(f"metrics with different settings cannot be merged; these differ: {', '.join(names)}")
         super().merge_state(incoming_state)
-        # torchmetrics keeps the cached score, and warns that nothing was updated.
-        self._computed = None
-        self._update_count += 1
+        self._count_change()
 
     def set_dtype(self, dst_type: str | torch.dtype) -> CorpusMetric:
         """Do nothing: counts stay integers, regardless of the precision of the model."""
@@ -161,6 +175,23 @@ class CorpusMetric(Metric):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self._given_options)})"
+
+    # torchmetrics 1.9.0
+
+    def _count_change(self) -> None:
+        """Count an update, and forget the cached score."""
+        # Without nn.Module.__setattr__, which takes as long as counting a sentence.
+        vars(self).update(_computed=None, _update_count=self._update_count + 1)
+
+    def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
+        # torchmetrics counts an update, and forgets the cached score, before it knows that the update succeeds.
+        @functools.wraps(update)
+        @eager
+        def wrapped(*args: Any, **kwargs: Any) -> None:
+            update(*args, **kwargs)
+            self._count_change()
+
+        return wrapped
 
 
 class _Defaults(dict[str, Any]):

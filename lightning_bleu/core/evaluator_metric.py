@@ -89,28 +89,35 @@ class EvaluatorMetric(ABC):
 class CorpusScorer(Scorer, EvaluatorMetric):
     """All of a metric of this package but its state: how sentences are counted, and how rows become its only score.
 
+    A subclass is made from its settings alone, and passes on what follows from them.
+
     Args:
         settings: the validated options.
+        name: the name of the score.
+        columns: the number of statistics of a sentence.
+        perfect: the best score that a sentence can have.
+        bounds: the lowest and the highest score; None where there is no bound.
+        sees: what of a text changes the score; see :class:`EvaluatorMetric`.
     """
 
     settings: Settings
+    name: str
+    columns: int
+    perfect: float | None
+    bounds: tuple[float | None, float | None]
+    sees: frozenset[str]
 
     counts_tokens = True
 
-    def __post_init__(self) -> None:
-        unit = self.settings.unit
-        seen = {"punctuation", "subwords"} if self.settings.lowercase else {"punctuation", "subwords", "case"}
-        self._set(
-            percent=self.settings.percent,
-            perfect=unit,
-            bounds=(0.0, unit),
-            reading=self.settings.for_reading,
-            sees=seen,
-        )
+    @property
+    def percent(self) -> bool:  # type: ignore[override]
+        """Whether scores are in 0..100 rather than in 0..1."""
+        return self.settings.percent
 
-    def _set(self, **attributes: Any) -> None:
-        """Set attributes that follow from the settings; for :meth:`__post_init__` only."""
-        vars(self).update(attributes)
+    @property
+    def reading(self) -> Settings:  # type: ignore[override]
+        """How it reads ids."""
+        return self.settings.for_reading
 
     @classmethod
     @abstractmethod

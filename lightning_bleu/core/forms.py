@@ -47,12 +47,14 @@ class Ids(NamedTuple):
         shape: the shape of the tensor that they were passed in, which may be padded; empty for lists. For hypotheses
             and references together, the shape of the references.
         vocabulary: the number of logits for each token, from which the ids were chosen; None if there were no logits.
+        are_nan: whether the logits contain NaN.
     """
 
     ragged: Ragged
     device: torch.device
     shape: tuple[int, ...] = ()
     vocabulary: int | None = None
+    are_nan: bool = False
 
 
 Form: TypeAlias = Strings | Tokens | Ids

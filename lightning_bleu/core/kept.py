@@ -108,7 +108,7 @@ def _segment_bytes(form: Form) -> list[bytes]:
     return [line.encode(errors="surrogatepass") for line in lines]
 
 
-def append_rows(blocks: Sequence[Tensor], *more: Tensor) -> list[Tensor]:
+def append_rows(blocks: Sequence[Tensor], rows: Tensor) -> list[Tensor]:
     """Append packed rows to a list of blocks.
 
     Each block has more rows than the next one, so there are few, and each row is copied only a few times.
@@ -124,15 +124,13 @@ def append_rows(blocks: Sequence[Tensor], *more: Tensor) -> list[Tensor]:
         [4, 2, 1]
     """
     joined = list(blocks)
-    for rows in filter(len, more):
-        if joined:
-            last_rows = joined[-1]
-            if (last_rows[-1, 1] < 0) != (rows[0, 1] < 0):
-                raise ValueError(_MIXED)
-            rows = rows.to(last_rows.device)
-        while joined and len(joined[-1]) <= len(rows):
-            rows = torch.cat([joined.pop(), rows])
-        joined.append(rows)
+    if not len(rows):
+        return joined
+    if joined and (joined[-1][-1, 1] < 0) != (rows[0, 1] < 0):
+        raise ValueError(_MIXED)
+    while joined and len(joined[-1]) <= len(rows):
+        rows = torch.cat([joined.pop(), rows])
+    joined.append(rows)
     return joined
 
 
@@ -162,25 +160,24 @@ def read_rows(packed: Tensor, groups: Tensor | None = None) -> KeptSentences:
         ValueError: if only some of the rows have positions.
         SamePosition: if sentences with different references have the same position and group.
     """
-    unordered = KeptSentences(packed.cpu(), torch.arange(len(packed), device="cpu"))
-    positions = positions_of(unordered.rows)
+    positions = positions_of(packed)
     has_position = positions >= 0
     if not has_position.any():
-        return unordered
+        return KeptSentences(packed, torch.arange(len(packed), device="cpu"))
     if not has_position.all():
         raise ValueError(_MIXED)
-    if groups is None:
-        groups = torch.zeros_like(positions)
-    order = groups.argsort(stable=True)
-    order = order[positions[order].argsort(stable=True)]
-    ordered, groups, checksums = positions[order], groups[order], checksums_of(unordered.rows)[order]
-    is_repeat = (ordered[1:] == ordered[:-1]) & (groups[1:] == groups[:-1])
+    group_numbers = torch.zeros_like(positions) if groups is None else groups
+    by_group = group_numbers.argsort(stable=True)
+    order = by_group[positions[by_group].argsort(stable=True)]
+    identity = torch.stack([positions, group_numbers], 1)[order]
+    checksums = checksums_of(packed)[order]
+    is_repeat = (identity[1:] == identity[:-1]).all(1)
     differs = is_repeat & (checksums[1:] != checksums[:-1])
     if differs.any():
         raise SamePosition(
-            f"different sentences have the same 'index' {ordered[1:][differs][0]}: their references differ. An index "
-            "is the position of a sentence in its dataset, not in its batch, and a metric takes a single dataset"
+            f"different sentences have the same 'index' {identity[1:][differs][0, 0]}: their references differ. An "
+            "index is the position of a sentence in its dataset, not in its batch"
         )
     is_first = torch.cat([torch.ones(1, dtype=torch.bool, device="cpu"), ~is_repeat])
-    order = order[is_first]
-    return KeptSentences(unordered.rows[order], order)
+    order_of_first = order[is_first]
+    return KeptSentences(packed[order_of_first], order_of_first)

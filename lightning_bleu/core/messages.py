@@ -68,11 +68,21 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> str:
         ValueError: 'smoothing' must be one of ['none', 'exp'], got 'Exp': did you mean 'exp'?
     """
     if not isinstance(value, str):
-        raise TypeError(f"{name!r} must be one of {list(choices)}, got {value!r} of type {type(value).__name__}")
+        raise wrong_type(name, f"one of {list(choices)}", value)
     if value not in choices:
         hint = did_you_mean(value, choices)
         raise ValueError(f"{name!r} must be one of {list(choices)}, got {value!r}{hint}")
     return value
+
+
+def wrong_type(name: str, must_be: str, value: object) -> TypeError:
+    """Make the error for a value of the wrong type.
+
+    Example:
+        >>> print(wrong_type("percent", "True or False", "yes"))
+        'percent' must be True or False, got 'yes' of type str
+    """
+    return TypeError(f"{name!r} must be {must_be}, got {value!r} of type {type(value).__name__}")
 
 
 def did_you_mean(name: str, choices: Collection[str]) -> str:

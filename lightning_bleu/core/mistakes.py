@@ -8,12 +8,13 @@ whole validation shows is a finding: :mod:`lightning_bleu.evaluation.findings`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
 from typing import TypeAlias
 
 import numpy as np
 
-from lightning_bleu.core.forms import Form, Ids, Strings, Tokens
+from lightning_bleu.core.forms import Form, Ids, IntArray, Strings, Tokens
 from lightning_bleu.core.settings import Settings
 
 UNSPACED = "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
@@ -28,7 +29,7 @@ Mistake: TypeAlias = tuple[str, str]
 
 
 def find_mistakes(
-    hypotheses: Form, references: Form, segments: Form, sentence_count: int, settings: Settings
+    hypotheses: Form, references: Form, segments: Form, counts: IntArray, settings: Settings
 ) -> Iterator[Mistake]:
     """Find inputs that are probably mistakes.
 
@@ -36,16 +37,30 @@ def find_mistakes(
         hypotheses: the hypotheses, as they were passed.
         references: all references, sentence by sentence, as they were passed.
         segments: all hypotheses, then all references, as they are counted.
-        sentence_count: the number of hypotheses.
+        counts: the number of references of each sentence.
         settings: how to read them.
     """
+    if isinstance(hypotheses, Ids):
+        yield from suspect_nan(hypotheses)
     if isinstance(hypotheses, Ids) and isinstance(references, Ids):
         ignored_labels = list(suspect_ignored_labels(hypotheses, references, settings))
         yield from ignored_labels or suspect_padding(hypotheses, references, settings)
     if isinstance(hypotheses, Tokens) and isinstance(references, Tokens):
         yield from suspect_sentences_as_tokens(hypotheses)
     if isinstance(segments, Strings):
-        yield from suspect_script(segments.lines[sentence_count:], settings)
+        lines = segments.lines
+        yield from suspect_words_as_references(lines, counts)
+        yield from suspect_script(lines[len(counts) :], settings)
+
+
+def suspect_nan(hypotheses: Ids) -> Iterator[Mistake]:
+    """Warn about logits that are NaN."""
+    if hypotheses.are_nan:
+        yield (
+            "NaN",
+            "The logits in 'preds' contain NaN, so the score may be meaningless. Look for the cause in the model, such "
+            "as a learning rate that is too high, or an overflow in half precision.",
+        )
 
 
 def suspect_padding(hypotheses: Ids, references: Ids, settings: Settings) -> Iterator[Mistake]:
@@ -64,7 +79,9 @@ def suspect_padding(hypotheses: Ids, references: Ids, settings: Settings) -> Ite
 
 def _may_be_padded(form: Ids) -> bool:
     """Whether ids are in a tensor with several rows."""
-    return len(form.shape) > 0 and form.shape[0] > 1 and form.shape[-1] > 0
+    if not form.shape:
+        return False
+    return form.shape[0] > 1 and form.shape[-1] > 0
 
 
 def suspect_ignored_labels(hypotheses: Ids, references: Ids, settings: Settings) -> Iterator[Mistake]:
@@ -98,8 +115,11 @@ def suspect_sentences_as_tokens(hypotheses: Tokens) -> Iterator[Mistake]:
         "'preds' is a list of lists of strings, which are read as"
     """
     segments = [tokens for tokens in hypotheses.lists if tokens]
-    # Tokens may be words of several syllables, as in Vietnamese, or terms, but few of those have three words.
-    sentence_lists = sum(all(len(token.split()) > 2 for token in tokens) for tokens in segments)
+    sentence_lists = 0
+    for tokens in segments:
+        # Tokens may be words of several syllables, as in Vietnamese, or terms, but few of those have three words.
+        if all(len(token.split()) > 2 for token in tokens):
+            sentence_lists += 1
     if 2 * sentence_lists > len(segments):
         yield (
             "sentences as tokens",
@@ -107,6 +127,49 @@ def suspect_sentences_as_tokens(hypotheses: Tokens) -> Iterator[Mistake]:
             "are sentences, pass one string per hypothesis: ['a sentence', ...] instead of [['a sentence'], ...]. Of "
             "an n-best list, pass the best: [candidates[0] for candidates in preds].",
         )
+
+
+def suspect_words_as_references(lines: Sequence[str], counts: IntArray) -> Iterator[Mistake]:
+    """Warn about a list of words, which is read as a list of one-word references.
+
+    Args:
+        lines: all hypotheses, then all references.
+        counts: the number of references of each sentence.
+
+    Example:
+        >>> next(suspect_words_as_references(["the cat is here", "the", "cat", "sat"], np.array([3])))[1][:40]
+        "Every reference in 'target' is a single "
+    """
+    hypotheses = lines[: len(counts)]
+    references = lines[len(counts) :]
+    if len(references) <= 2 * len(hypotheses):
+        return
+    # Most references contain a space, so this usually stops at the first one.
+    if any(" " in line or not line for line in references):
+        return
+    # One-word answers come in any order, but the words of a sentence appear in the order of the hypothesis.
+    remaining = iter(references)
+    in_order = 0
+    for hypothesis, count in zip(hypotheses, counts.tolist()):
+        words = list(islice(remaining, count))
+        in_order += _has_bigram(hypothesis, words)
+    if 2 * in_order > len(hypotheses):
+        yield (
+            "words as references",
+            "Every reference in 'target' is a single word, while the hypotheses in 'preds' have several words: the "
+            "references look tokenized. Pass each reference as one string, or tokenize the hypotheses as well.",
+        )
+
+
+def _has_bigram(line: str, words: Sequence[str]) -> bool:
+    """Whether two successive words also follow each other in a line.
+
+    Example:
+        >>> _has_bigram("the cat is here", ["the", "cat", "sat"]), _has_bigram("the cat is here", ["cat", "the"])
+        (True, False)
+    """
+    spaced = f" {' '.join(line.split())} "
+    return any(f" {left} {right} " in spaced for left, right in pairwise(words))
 
 
 def suspect_script(references: list[str], settings: Settings) -> Iterator[Mistake]:
@@ -126,7 +189,8 @@ def suspect_script(references: list[str], settings: Settings) -> Iterator[Mistak
     if len(text.encode(errors="replace")) < 2 * len(text):
         return
     unspaced = len(re.findall(UNSPACED, text))
-    if 2 * unspaced > len(text) and 20 * len(_SPACED.findall(text)) < unspaced:
+    is_unspaced_script = 2 * unspaced > len(text)
+    if is_unspaced_script and 20 * len(_SPACED.findall(text)) < unspaced:
         yield (
             "script",
             f"The references are Chinese or Japanese, but tokenizer={tokenizer!r} splits at spaces, which they do not "

@@ -100,10 +100,9 @@ def _chunks(tokens: Ragged, reference_counts: IntArray) -> Iterator[tuple[Ragged
         stop_by_hypothesis_tokens = hypothesis_tokens.searchsorted(max_hypothesis_tokens, "right")
         stop = max(start + 1, int(min(stop_by_tokens, stop_by_hypothesis_tokens)) - 1)
         segment_ranges = [(start, stop), (references[start], references[stop])]
-        chunk = Ragged(
-            np.concatenate([ids[offsets[first] : offsets[end]] for first, end in segment_ranges]),
-            np.concatenate([lengths[first:end] for first, end in segment_ranges]),
-        )
+        chunk_ids = [ids[offsets[first] : offsets[end]] for first, end in segment_ranges]
+        chunk_lengths = [lengths[first:end] for first, end in segment_ranges]
+        chunk = Ragged(np.concatenate(chunk_ids), np.concatenate(chunk_lengths))
         yield chunk, reference_counts[start:stop]
         start = stop
 
@@ -247,8 +246,10 @@ def _match_prefixes(
     # joined[n, i]: whether keys i - 1 and i begin with the same n + 1 labels. Runs start and stop where it changes.
     width = len(keys) + 1
     joined = np.zeros((orders, width), bool)
-    limits = np.array([[1 << side_bits + label_bits * (orders - n)] for n in range(1, orders + 1)])
-    np.less(keys[1:] ^ keys[:-1], limits, out=joined[:, 1:-1])
+    dropped_labels = np.arange(orders)[::-1]
+    limits = 1 << side_bits + label_bits * dropped_labels
+    differences = keys[1:] ^ keys[:-1]
+    np.less(differences, limits[:, None], out=joined[:, 1:-1])
     flat = joined.reshape(-1)
     edges = (flat[1:] != flat[:-1]).nonzero()[0]
     starts = edges[::2].copy()  # contiguous arrays index faster
@@ -264,7 +265,8 @@ def _match_prefixes(
     if side_bits > 1:
         # Already exact unless an n-gram appears several times on both sides: then clip at its count in one reference.
         several = (matches > 1).nonzero()[0]
-        clip = _most_in_one_reference(keys & ((1 << side_bits) - 1), first[several], sizes[several], side_bits)
+        sides = keys & ((1 << side_bits) - 1)
+        clip = _most_in_one_reference(sides, first[several], sizes[several], side_bits)
         matches[several] = np.minimum(counts[several], clip)
     return order, keys[first] >> side_bits, matches
 
@@ -284,6 +286,7 @@ def _most_in_one_reference(sides: IntArray, first: IntArray, sizes: IntArray, si
         run_sizes = sizes[runs]
         run_numbers = np.arange(len(run_sizes), dtype=np.int64)
         cells = sides[ranges(first[runs], run_sizes)] + (run_numbers << side_bits).repeat(run_sizes)
-        counts = np.bincount(cells, minlength=len(run_numbers) << side_bits).reshape(len(run_numbers), -1)
-        largest[runs] = counts[:, ::2].max(1)
+        counts = np.bincount(cells, minlength=len(run_numbers) << side_bits)
+        counts_by_side = counts.reshape(len(run_numbers), -1)
+        largest[runs] = counts_by_side[:, ::2].max(1)
     return largest

@@ -32,8 +32,11 @@ from lightning_bleu.core.forms import (
 
 SEQUENCES = (list, tuple)
 """Types that can be iterated more than once without a copy. (A union of types would be slower in isinstance.)"""
+_ARRAYS = (Tensor, np.ndarray)
 _SWAPPED = "; hypotheses come first: are 'preds' and 'target' swapped? Of an n-best list, pass the best"
 """A hint for hypotheses that look like references, which come first in NLTK, or like n-best lists."""
+_MAX_SHOWN = 80
+"""The number of characters of a value that error messages show."""
 
 
 def recognize(preds: Hypotheses, target: References, *, decodable: bool = False) -> tuple[Form, Form, IntArray]:
@@ -78,15 +81,16 @@ def recognize_hypotheses(preds: Hypotheses, name: str = "preds") -> Form:
     if not _holds_numbers(preds):
         return _recognize_list(name, _as_list(name, preds))
     ids = _as_tensor(name, preds)
-    if ids.is_floating_point() and ids.ndim == 3 and ids.shape[2] > 0:
-        return _flatten(ids.argmax(-1))._replace(vocabulary=ids.shape[2])
-    if ids.is_floating_point() or ids.ndim != 2:
-        hint = _SWAPPED if ids.ndim == 3 and not ids.is_floating_point() else ""
-        raise ValueError(
-            f"{name!r} must hold integer ids of shape (sentences, tokens) or floating-point logits of shape "
-            f"(sentences, tokens, vocabulary), got a {_describe(ids)}{hint}"
-        )
-    return _flatten(ids)
+    is_float = ids.is_floating_point()
+    if is_float and ids.ndim == 3 and ids.shape[2] > 0:
+        return _choose(ids)
+    if not is_float and ids.ndim == 2:
+        return _flatten(ids)
+    may_be_references = not is_float and ids.ndim == 3
+    raise ValueError(
+        f"{name!r} must hold integer ids of shape (sentences, tokens) or floating-point logits of shape "
+        f"(sentences, tokens, vocabulary), got a {_describe(ids)}{_SWAPPED if may_be_references else ''}"
+    )
 
 
 def recognize_sources(sources: Hypotheses, sentence_count: int) -> Form:
@@ -94,7 +98,9 @@ def recognize_sources(sources: Hypotheses, sentence_count: int) -> Form:
     form = recognize_hypotheses(sources, "source")
     count = segment_count(form)
     if count != sentence_count:
-        raise ValueError(f"'source' has {count} sentences, 'preds' {sentence_count}: pass one for each hypothesis")
+        raise ValueError(
+            f"'source' has {_count_sentences(count)}, 'preds' {sentence_count}: pass one source for each hypothesis"
+        )
     return form
 
 
@@ -133,15 +139,33 @@ def _recognize_references(target: References, hypotheses: Form, *, decodable: bo
     _check_reference_count(len(entries), sentence_count, next(iter(entries), None))
     if isinstance(hypotheses, Strings) and set(map(type, entries)) == {str}:
         return Strings(entries), np.ones(sentence_count, np.int64)
-    # A list of strings has the words of one reference if hypotheses are tokens, and else several references.
-    hold_texts = isinstance(hypotheses, Strings) or (decodable and kind_of(hypotheses) != "tokens")
+    hold_texts = _hold_texts(entries, kind_of(hypotheses), decodable=decodable)
     reference_lists = _list_references(entries, hold_texts=hold_texts)
     counts = lengths_of(reference_lists)
     if not counts.all():
         raise ValueError(
             f"every sentence needs a reference, got no reference for sentence {counts.argmin()} of 'target'"
         )
-    return _recognize_list("target", list(chain.from_iterable(reference_lists))), counts
+    references = list(chain.from_iterable(reference_lists))
+    return _recognize_list("target", references), counts
+
+
+def _hold_texts(entries: list[Any], kind: str, *, decodable: bool) -> bool:
+    """Whether a list of strings holds references, rather than the tokens of one.
+
+    Args:
+        entries: the entries of `target`, of which the first one that is not empty decides.
+        kind: the kind of the hypotheses.
+        decodable: whether ids can be decoded.
+    """
+    if kind == "tokens" or (kind == "empty" and not decodable):
+        return False
+    for entry in entries:
+        if not isinstance(entry, SEQUENCES):
+            return isinstance(entry, str)
+        if entry:
+            return isinstance(entry[0], str)
+    return kind == "strings"
 
 
 def _list_references(entries: list[Any], *, hold_texts: bool) -> list[list[Any]]:
@@ -158,11 +182,12 @@ def _list_references(entries: list[Any], *, hold_texts: bool) -> list[list[Any]]
         [['a b', 'c'], ['d']]
     """
     are_lists = [_is_list_of_references(entry, hold_texts=hold_texts) for entry in entries]
-    # An empty list is an empty reference, unless other entries are lists of references.
-    has_lists = any(are_lists)
+    # An empty list of ids or tokens is an empty reference, unless other entries are lists of references.
+    has_lists = hold_texts or any(are_lists)
     reference_lists = []
     for entry, is_list in zip(entries, are_lists):
-        if is_list or (has_lists and isinstance(entry, SEQUENCES) and not entry):
+        is_empty = isinstance(entry, SEQUENCES) and not entry
+        if is_list or (is_empty and has_lists):
             reference_lists.append(list(entry))
         else:
             reference_lists.append([entry])
@@ -170,12 +195,12 @@ def _list_references(entries: list[Any], *, hold_texts: bool) -> list[list[Any]]
 
 
 def _is_list_of_references(entry: Any, *, hold_texts: bool) -> bool:
-    """Whether an entry is a list of references, rather than a reference."""
-    if isinstance(entry, Tensor | np.ndarray):
-        return entry.ndim > 1
+    """Whether an entry that is not empty is a list of references, rather than a reference."""
+    if isinstance(entry, _ARRAYS):
+        return entry.ndim > 1 and not getattr(entry, "is_nested", False)  # whose rows cannot be read
     if not isinstance(entry, SEQUENCES) or not entry:
         return False
-    return hold_texts if isinstance(entry[0], str) else isinstance(entry[0], (*SEQUENCES, Tensor, np.ndarray))
+    return hold_texts or isinstance(entry[0], SEQUENCES + _ARRAYS)
 
 
 def _recognize_reference_tensor(target: Tensor | npt.NDArray[Any], sentence_count: int) -> tuple[Form, IntArray]:
@@ -210,9 +235,14 @@ def _check_reference_count(entries: int, sentence_count: int, first_entry: Any =
             "list per sentence: transpose it with list(zip(*target)), or pass target[0] if that is the whole batch"
         )
     raise ValueError(
-        f"'preds' has {sentence_count} sentences, 'target' {entries}: both must have the same number of "
+        f"'preds' has {_count_sentences(sentence_count)}, 'target' {entries}: both must have the same number of "
         f"sentences{guess}"
     )
+
+
+def _count_sentences(count: int) -> str:
+    """A number of sentences in words."""
+    return "1 sentence" if count == 1 else f"{count} sentences"
 
 
 def _match_forms(hypotheses: Form, references: Form, *, decodable: bool) -> tuple[Form, Form]:
@@ -235,7 +265,8 @@ def _match_forms(hypotheses: Form, references: Form, *, decodable: bool) -> tupl
 
 def _empty_ids(form: Form) -> Ids:
     """As many segments without ids as a form has."""
-    return Ids(Ragged(np.zeros(0, np.int64), np.zeros(segment_count(form), np.int64)), CPU)
+    lengths = np.zeros(segment_count(form), np.int64)
+    return Ids(Ragged(lengths[:0], lengths), CPU)
 
 
 # Lists
@@ -245,10 +276,12 @@ def _as_list(name: str, value: Any) -> list[Any]:
     """Convert an argument to a list of sentences; also a generator, a column of a table, or an array of strings."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+    is_iterable = isinstance(value, Iterable)
+    # The characters of a string, the keys of a dict, and a set, which has no order, are no sentences.
+    if not is_iterable or isinstance(value, str | bytes | Mapping | set):
         raise TypeError(
             f"{name!r} must be a list of strings, lists of tokens, or tensors of ids, or a single tensor, got "
-            f"{repr(value)[:200]} of type {type(value).__name__}"
+            f"{repr(value)[:_MAX_SHOWN]} of type {type(value).__name__}"
         )
     return list(value)
 
@@ -269,15 +302,17 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
     types = set(map(type, items))
     if all(issubclass(type_, str) for type_ in types):
         return Strings(items)
-    if all(issubclass(type_, Tensor | np.ndarray) for type_ in types):
-        segments = [_as_segment(name, item) for item in items]
-        return Ids(Ragged(torch.cat(segments).numpy(force=True), lengths_of(segments)), segments[0].device)
     if all(issubclass(type_, SEQUENCES) for type_ in types):
         return _recognize_lists(name, items)
-    wrong = [item for item in items if not isinstance(item, str | list | tuple | Tensor | np.ndarray)]
+    if all(issubclass(type_, _ARRAYS) for type_ in types):
+        segments = [_as_segment(name, item) for item in items]
+        ids = torch.cat(segments).numpy(force=True)
+        return Ids(Ragged(ids, lengths_of(segments)), segments[0].device)
+    supported = (str, *SEQUENCES, *_ARRAYS)
+    example = next((item for item in items if not isinstance(item, supported)), items[0])
     raise TypeError(
         f"{name!r} must hold sentences of one kind (strings, lists of tokens, or tensors of ids), got "
-        f"{type_names(types)}, such as {repr((wrong or items)[0])[:40]}"
+        f"{type_names(types)}, such as {repr(example)[:_MAX_SHOWN]}"
     )
 
 
@@ -287,10 +322,16 @@ def _recognize_lists(name: str, lists: list[Sequence[Any]]) -> Form:
     if all(issubclass(type_, str) for type_ in types):
         return Tokens(list(map(list, lists)))
     if not all(is_integer_type(type_) for type_ in types):
-        hint = _SWAPPED if name == "preds" and types <= set(SEQUENCES) else ""
-        raise TypeError(f"tokens of {name!r} must be all strings or all integers, got {type_names(types)}{hint}")
+        may_be_references = name == "preds" and types <= set(SEQUENCES)
+        raise TypeError(
+            f"tokens of {name!r} must be all strings or all integers, got {type_names(types)}"
+            f"{_SWAPPED if may_be_references else ''}"
+        )
     lengths = lengths_of(lists)
-    ids = np.fromiter(chain.from_iterable(lists), np.int64, int(lengths.sum()))
+    try:
+        ids = np.fromiter(chain.from_iterable(lists), np.int64, int(lengths.sum()))
+    except OverflowError:
+        raise ValueError(f"the ids of {name!r} must fit in 64 bits") from None
     return Ids(Ragged(ids, lengths), CPU)
 
 
@@ -307,7 +348,9 @@ def _as_segment(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
 
 def _holds_numbers(value: object) -> TypeGuard[Tensor | npt.NDArray[Any]]:
     """Whether a value is a tensor, or an array of anything but strings or objects."""
-    return isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind not in "UTO")
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind not in "UTO"
+    return isinstance(value, Tensor)
 
 
 def _as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
@@ -317,17 +360,35 @@ def _as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
         TypeError: for other dtypes, and for tensors that are not dense or have no values.
     """
     if isinstance(value, np.ndarray):
-        if value.dtype.kind not in "iufb":
-            raise TypeError(f"{name!r} must hold integers, got an array of {value.dtype}")
+        if value.dtype.kind not in "iufb" or value.dtype.itemsize > 8:
+            raise TypeError(f"{name!r} must hold integers, got an array of {value.dtype}: pass text in lists")
         # A copy without negative strides, a read-only buffer, or a non-native byte order.
         value = torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))
-    if value.layout != torch.strided or value.is_nested or value.is_meta:
-        raise TypeError(f"{name!r} must be a dense tensor with values, got a {_describe(value)}")
+    if value.is_nested or value.layout != torch.strided or value.is_meta:
+        raise TypeError(
+            f"{name!r} must be a dense tensor with values, or a list of its rows, got a tensor with "
+            f"layout={value.layout}, device={value.device}, is_nested={value.is_nested}"
+        )
+    if value.dtype == torch.int64:
+        return value
     if value.is_floating_point():
         return value.detach()
-    if value.dtype == torch.bool or value.is_complex():
+    if value.dtype == torch.bool or value.is_complex() or value.is_quantized:
         raise TypeError(f"{name!r} is a {_describe(value)}: ids must be integers")
     return value.to(torch.int64)
+
+
+def _choose(logits: Tensor) -> Ids:
+    """The ids with the largest logits.
+
+    Example:
+        >>> _choose(torch.tensor([[[0.1, 0.7, 0.2], [0.9, 0.0, 0.1]]])).ragged.to_lists()
+        [[1, 0]]
+    """
+    ids = logits.argmax(-1)  # of NaN if there is one
+    largest = logits.gather(-1, ids[..., None])
+    are_nan = bool(largest.isnan().any())
+    return _flatten(ids)._replace(vocabulary=logits.shape[-1], are_nan=are_nan)
 
 
 def _flatten(ids: Tensor) -> Ids:
@@ -338,14 +399,14 @@ def _flatten(ids: Tensor) -> Ids:
         [[5, 6], [7, 0]]
     """
     *segments, width = ids.shape
-    ragged = Ragged(ids.numpy(force=True).reshape(-1), np.full(math.prod(segments), width))
-    return Ids(ragged, ids.device, tuple(ids.shape))
+    lengths = np.full(math.prod(segments), width)
+    flat_ids = ids.numpy(force=True).reshape(-1)
+    return Ids(Ragged(flat_ids, lengths), ids.device, tuple(ids.shape))
 
 
 def _describe(value: Tensor) -> str:
     """Describe a tensor for an error message."""
-    shape = "unknown" if value.is_nested else tuple(value.shape)
-    return f"tensor of {value.dtype}, {value.layout}, and shape {shape} on {value.device}"
+    return f"tensor of {value.dtype} and shape {tuple(value.shape)}"
 
 
 def type_names(types: Iterable[type]) -> list[str]:

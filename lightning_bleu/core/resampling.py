@@ -1,8 +1,8 @@
-"""Resampled corpora: the scores of bootstrap resamples and of random exchanges, with intervals and paired tests.
+"""The scores of bootstrap resamples, with intervals and paired tests.
 
-A resample or a shuffle is a weighted sum of sentences, so a matrix product computes many of them: weights (trials ×
-sentences) times statistics (sentences × counts). Sums of integers below 2^53 are exact in float64, in any order (the
-numbers of functions are not integers). They are scored like any corpus, so every metric and smoothing works.
+A resample is a weighted sum of sentences, so a matrix product computes many of them: weights (resamples × sentences)
+times statistics (sentences × counts). Sums of integers below 2^53 are exact in float64, in any order (the numbers of
+functions are not integers). They are scored like any corpus, so every metric and smoothing works.
 
 Everything happens on the CPU, with a new generator for each call. So PyTorch's global generators are unaffected, and
 the same seed gives the same result on every device and in every process.
@@ -10,9 +10,9 @@ the same seed gives the same result on every device and in every process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,8 +23,6 @@ from lightning_bleu.core.settings import check_integer
 
 MIN_SENTENCES = 30
 """The number of sentences below which a paired bootstrap finds differences too often."""
-_BOOTSTRAP = "paired bootstrap"
-_RANDOMIZATION = "approximate randomization"
 _MAX_WEIGHTS = 2**18
 """The maximum number of weights drawn at once, so that they stay in the cache, also in floating point."""
 
@@ -79,24 +77,28 @@ class Interval:
 
 @dataclass(frozen=True, repr=False)
 class PairedTest:
-    """A paired test of two systems on the same sentences; ``str(...)`` is one line, in percent.
+    """A paired bootstrap test of two systems on the same sentences; ``str(...)`` is one line, in percent.
 
     Example:
-        >>> from lightning_bleu import paired_bootstrap
-        >>> test = paired_bootstrap([0.5, 0.75] * 20, [0.25, 0.75] * 20)
-        >>> test.difference, round(test.low, 4), round(test.high, 4), round(test.p_value, 4)
-        (0.125, 0.0875, 0.1625, 0.001)
+        >>> from lightning_bleu.compare import compare_systems
+        >>> references = [f"the cat sat on mat {number}" for number in range(40)]
+        >>> old = [line.replace("sat", "lay") if "3" in line else line for line in references]
+        >>> new = [line.replace("cat", "dog") if "1" in line else line for line in references]
+        >>> comparison = compare_systems({"old": old, "new": new}, references=references)
+        >>> print(comparison.tests["bleu"]["new"])
+        BLEU = 85.72 against 80.51: +5.21 (95% interval -6.60 to +17.14), one-sided p = 0.1508 \
+(paired bootstrap, 1000 trials)
 
     Attributes:
         test: the name of the test.
         score_a: the score of the first system.
         score_b: the score of the second system.
-        p_value: the probability of a difference at least this large if the systems were equally good. That of the
-            bootstrap is one-sided, in the direction of the difference.
-        trials: the number of resamples or shuffles.
+        p_value: the one-sided probability of a difference at least this large, in its direction, if the systems were
+            equally good.
+        trials: the number of resamples.
         percent: whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own.
         name: the name of the score.
-        low: the lower end of the confidence interval of the difference; None for a test without resamples.
+        low: the lower end of the confidence interval of the difference.
         high: the upper end.
         confidence: the confidence level of this interval, 0..1.
     """
@@ -108,38 +110,32 @@ class PairedTest:
     trials: int
     percent: bool | None = False
     name: str = "BLEU"
-    low: float | None = None
-    high: float | None = None
-    confidence: float | None = None
+    low: float = field(kw_only=True)
+    high: float = field(kw_only=True)
+    confidence: float = field(kw_only=True)
 
     @property
     def difference(self) -> float:
         """The score of the first system minus the score of the second."""
         return self.score_a - self.score_b
 
-    @property
-    def sides(self) -> str:
-        """``"one-sided"`` or ``"two-sided"``: which differences the p-value counts."""
-        return "one-sided" if self.test == _BOOTSTRAP else "two-sided"
-
     def __str__(self) -> str:
         a = format_score(self.score_a, self.percent)
         b = format_score(self.score_b, self.percent)
         difference = format_score(self.difference, self.percent, "+")
-        if self.low is not None and self.high is not None and self.confidence is not None:
-            low = format_score(self.low, self.percent, "+")
-            high = format_score(self.high, self.percent, "+")
-            difference += f" ({100 * self.confidence:g}% interval {low} to {high})"
-        p_value = f"{self.sides} p = {self.p_value:.4f}"
-        return f"{self.name} = {a} against {b}: {difference}, {p_value} ({self.test}, {self.trials} trials)"
+        low = format_score(self.low, self.percent, "+")
+        high = format_score(self.high, self.percent, "+")
+        interval = f"{100 * self.confidence:g}% interval {low} to {high}"
+        p_value = f"one-sided p = {self.p_value:.4f}"
+        return (
+            f"{self.name} = {a} against {b}: {difference} ({interval}), {p_value} ({self.test}, {self.trials} trials)"
+        )
 
     def __repr__(self) -> str:
-        shown = [f"{format_in_unit(self.difference, self.percent, '+')}", f"p_value={self.p_value:.4f}"]
-        if self.low is not None and self.high is not None:
-            low, high = (format_in_unit(value, self.percent, "+") for value in (self.low, self.high))
-            shown.append(f"interval=({low}, {high})")
         a, b = (format_in_unit(value, self.percent) for value in (self.score_a, self.score_b))
-        return f"PairedTest({', '.join(shown)}, scores={a}/{b})"
+        signed = (self.difference, self.low, self.high)
+        difference, low, high = (format_in_unit(value, self.percent, "+") for value in signed)
+        return f"PairedTest({difference}, p_value={self.p_value:.4f}, interval=({low}, {high}), scores={a}/{b})"
 
 
 def describe_few_sentences(sentence_count: int) -> str:
@@ -147,13 +143,12 @@ def describe_few_sentences(sentence_count: int) -> str:
     plural = "" if sentence_count == 1 else "s"
     return (
         f"With {sentence_count} sentence{plural}, a paired bootstrap calls equal systems different too often: its "
-        f"p-values and intervals need at least {MIN_SENTENCES}. approximate_randomization holds its level with few "
-        "sentences."
+        f"p-values and intervals need at least {MIN_SENTENCES}."
     )
 
 
 def interval_from(statistics: Tensor, scorer: Scorer, confidence: float, resamples: int, seed: int) -> Interval:
-    """A confidence interval by bootstrap resampling; see :meth:`lightning_bleu.CorpusBLEU.interval`.
+    """The confidence interval of a corpus by bootstrap resampling (Koehn 2004, https://aclanthology.org/W04-3250).
 
     Args:
         statistics: the statistics of each sentence, float64 of shape ``(sentences, columns)``.
@@ -162,10 +157,6 @@ def interval_from(statistics: Tensor, scorer: Scorer, confidence: float, resampl
         resamples: the number of resamples.
         seed: the random seed.
     """
-    check_share("confidence", confidence)
-    resamples = check_count("resamples", resamples)
-    if len(statistics) < 2:
-        raise ValueError(f"an interval needs at least two sentences, got {len(statistics)}")
     (scores,) = resample_scores([statistics], scorer, resamples, seed)
     return interval_of(scores, scorer, confidence)
 
@@ -182,23 +173,22 @@ def resample_scores(systems: Sequence[Tensor], scorer: Scorer, resamples: int, s
     Returns:
         shape ``(systems, 1 + resamples)``; see :func:`score_resamples`.
     """
-    resampled_sums = weighted_sums(systems, draw_with_replacement, resamples, seed)
-    return score_resamples(systems, resampled_sums, scorer)
+    return score_resamples(systems, sum_resamples(systems, resamples, seed), scorer)
 
 
-def score_resamples(systems: Sequence[Tensor], resampled_sums: Sequence[Tensor], scorer: Scorer) -> Tensor:
+def score_resamples(systems: Sequence[Tensor], sums_of_systems: Sequence[Tensor], scorer: Scorer) -> Tensor:
     """Score systems and their resamples.
 
     Args:
         systems: the statistics of each system, shape ``(sentences, columns)``.
-        resampled_sums: the sums of the resamples of each system, shape ``(resamples, columns)``.
+        sums_of_systems: the sums of the resamples of each system, shape ``(resamples, columns)``.
         scorer: how to score them.
 
     Returns:
         shape ``(systems, 1 + resamples)``: the score of each system, then the scores of its resamples.
     """
     system_scores = []
-    for statistics, sums in zip(systems, resampled_sums):
+    for statistics, sums in zip(systems, sums_of_systems):
         observed = scorer.score(statistics.sum(0)).reshape(1)
         system_scores.append(torch.cat([observed, scorer.score(sums)]))
     return torch.stack(system_scores)
@@ -212,14 +202,36 @@ def interval_of(scores: Tensor, scorer: Scorer, confidence: float) -> Interval:
 
 
 def paired_test_of(scores: Tensor, scorer: Scorer, confidence: float) -> PairedTest:
-    """The paired bootstrap test of two systems, with the interval of their difference; see :func:`resample_scores`."""
-    a, b = scores
-    differences = _drop_undefined((a - b)[1:])
+    """The paired bootstrap test of two systems, with the interval of their difference; see :func:`resample_scores`.
+
+    The p-value says how often chance reaches the observed difference, which itself counts as one trial.
+
+    Unlike in sacreBLEU, trials that exactly equal the observed difference count. Ties are rare unless the systems
+    differ in only a few sentences. Then most trials are ties, and if they did not count, a difference in a single
+    sentence would look significant.
+    """
+    score_a, score_b = scores[:, 0].tolist()
+    differences = _drop_undefined((scores[0] - scores[1])[1:])
     sizes = differences.abs()
     chance_sizes = sizes - sizes.mean()
-    test = _paired_test(_BOOTSTRAP, a[0].item(), b[0].item(), chance_sizes, scorer)
+    # Scores of equal counts may differ in the last bits, from rounding.
+    tolerance = 1e-12 * max(scorer.unit or 1.0, abs(score_a), abs(score_b))
+    is_smaller = chance_sizes < abs(score_a - score_b) - tolerance
+    trials = len(chance_sizes)
+    reached = trials - is_smaller.sum().item()
     low, high = _find_ends(differences, confidence)
-    return replace(test, low=low, high=high, confidence=confidence)
+    return PairedTest(
+        "paired bootstrap",
+        score_a,
+        score_b,
+        (reached + 1) / (trials + 1),
+        trials,
+        scorer.percent,
+        scorer.name,
+        low=low,
+        high=high,
+        confidence=confidence,
+    )
 
 
 def _drop_undefined(resampled: Tensor) -> Tensor:
@@ -242,78 +254,32 @@ def _find_ends(resampled: Tensor, confidence: float) -> list[float]:
     return resampled.quantile(ends).tolist()
 
 
-def bootstrap(a: Tensor, b: Tensor, scorer: Scorer, confidence: float, resamples: int, seed: int) -> PairedTest:
-    """The paired bootstrap test of two systems; see :func:`lightning_bleu.paired_bootstrap`."""
-    check_share("confidence", confidence)
-    resamples = check_count("resamples", resamples)
-    scores = resample_scores([a.double(), b.double()], scorer, resamples, seed)
-    return paired_test_of(scores, scorer, confidence)
-
-
-def randomize(a: Tensor, b: Tensor, scorer: Scorer, trials: int, seed: int) -> PairedTest:
-    """Approximate randomization; see :func:`lightning_bleu.approximate_randomization`."""
-    trials = check_count("trials", trials)
-    (exchanged,) = weighted_sums([b - a], toss_coins, trials, seed)
-    sum_a, sum_b = a.sum(0), b.sum(0)
-    differences = scorer.score(sum_a + exchanged) - scorer.score(sum_b - exchanged)
-    score_a, score_b = scorer.score(sum_a).item(), scorer.score(sum_b).item()
-    return _paired_test(_RANDOMIZATION, score_a, score_b, _drop_undefined(differences).abs(), scorer)
-
-
-def _paired_test(name: str, score_a: float, score_b: float, chance_sizes: Tensor, scorer: Scorer) -> PairedTest:
-    """Compute the p-value: how often chance reaches the observed difference, which itself counts as one trial.
-
-    Unlike in sacreBLEU, trials that exactly equal the observed difference count. Ties are rare unless the systems
-    differ in only a few sentences. Then most trials are ties, and if they did not count, a difference in a single
-    sentence would look significant.
-
-    Args:
-        name: the name of the test.
-        score_a: the score of the first system.
-        score_b: the score of the second system.
-        chance_sizes: the absolute difference in each trial.
-        scorer: how they were scored.
-    """
-    # Scores of equal counts may differ in the last bits, from rounding.
-    tolerance = 1e-12 * max(scorer.unit or 1.0, abs(score_a), abs(score_b))
-    is_smaller = chance_sizes < abs(score_a - score_b) - tolerance
-    trials = len(chance_sizes)
-    reached = trials - is_smaller.sum().item()
-    p_value = (reached + 1) / (trials + 1)
-    return PairedTest(name, score_a, score_b, p_value, trials, scorer.percent, scorer.name)
-
-
-Draw: TypeAlias = Callable[[Tensor, torch.Generator], None]
-"""Fills weights, bytes of shape ``(trials, sentences)``, in place from a generator."""
-
-
-def weighted_sums(
-    systems: Sequence[Tensor], draw: Draw, trials: int, seed: int, *, rank: int = 0, processes: int = 1
+def sum_resamples(
+    systems: Sequence[Tensor], resamples: int, seed: int, *, rank: int = 0, processes: int = 1
 ) -> list[Tensor]:
-    """Draw weights and compute weighted sums of the sentences of each system, with the same weights.
+    """The sums of the sentences of each system in each resample. Resamples are the same for all systems.
 
     Args:
         systems: for each system, float64 of shape ``(sentences, columns)``.
-        draw: draws the weights of a chunk of trials.
-        trials: the number of sums.
+        resamples: the number of resamples.
         seed: the random seed.
         rank: the number of this process.
         processes: how many processes compute a share of the chunks each. The sums of the others are 0 here.
 
     Returns:
-        for each system, sums of shape ``(trials, columns)``.
+        for each system, sums of shape ``(resamples, columns)``.
     """
     seed = check_integer("seed", seed)
     sentence_count = len(systems[0])
     chunk_size = max(1, _MAX_WEIGHTS // sentence_count)
-    weights = torch.empty(min(trials, chunk_size), sentence_count, dtype=torch.uint8, device="cpu")
-    sums = [statistics.new_zeros(trials, statistics.shape[1]) for statistics in systems]
-    for chunk, start in enumerate(range(0, trials, chunk_size)):
+    weights = torch.empty(min(resamples, chunk_size), sentence_count, dtype=torch.uint8, device="cpu")
+    sums = [statistics.new_zeros(resamples, statistics.shape[1]) for statistics in systems]
+    for chunk, start in enumerate(range(0, resamples, chunk_size)):
         if chunk % processes != rank:
             continue
-        stop = min(start + chunk_size, trials)
+        stop = min(start + chunk_size, resamples)
         drawn = weights[: stop - start]
-        draw(drawn, _make_generator(seed, chunk))
+        draw_with_replacement(drawn, _make_generator(seed, chunk))
         factors = drawn.double()
         for statistics, system_sums in zip(systems, sums):
             torch.mm(factors, statistics, out=system_sums[start:stop])
@@ -321,27 +287,19 @@ def weighted_sums(
 
 
 def _make_generator(seed: int, chunk: int) -> torch.Generator:
-    """The generator of a chunk of trials."""
+    """The generator of a chunk of resamples."""
     mixed = np.random.SeedSequence([seed % 2**64, chunk]).generate_state(1, np.uint64)
     return torch.Generator("cpu").manual_seed(int(mixed[0] >> np.uint64(1)))
 
 
 def draw_with_replacement(weights: Tensor, generator: torch.Generator) -> None:
-    """Draw how often each sentence appears in a resample of the same size.
+    """Draw how often each sentence appears in each resample, into bytes of shape ``(resamples, sentences)``.
 
     A byte is enough: the probability that a sentence is drawn 256 times is below 10^-490.
     """
     # 32-bit draws are ten times as fast as 64-bit ones.
     drawn = torch.randint(weights.shape[1], weights.shape, generator=generator, dtype=torch.int32, device="cpu")
     weights.zero_().scatter_add_(1, drawn.long(), weights.new_ones(1, 1).expand_as(weights))
-
-
-def toss_coins(weights: Tensor, generator: torch.Generator) -> None:
-    """Draw 0 or 1 for each sentence, eight from each random byte."""
-    trials, sentence_count = weights.shape
-    drawn = torch.randint(256, (trials, -(-sentence_count // 8)), generator=generator, dtype=torch.uint8, device="cpu")
-    bits = drawn[..., None] >> torch.arange(8, dtype=torch.uint8, device="cpu") & 1
-    weights.copy_(bits.flatten(1)[:, :sentence_count])
 
 
 def check_share(name: str, value: Any) -> None:

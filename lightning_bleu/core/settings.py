@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from lightning_bleu.core.messages import did_you_mean
+from lightning_bleu.core.messages import did_you_mean, wrong_type
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -30,6 +30,18 @@ class BatchDecoder(Protocol):
 
 Decoder: TypeAlias = BatchDecoder | Callable[[list[list[int]]], Sequence[str]]
 """Decodes lists of ids to strings."""
+
+_ELSEWHERE = {
+    "ci": "'confidence'",
+    "max_n": "'max_order'",
+    "n_gram": "'max_order'",
+    "ngram": "'max_order'",
+    "smooth": "'smoothing' (smooth=True of torchmetrics is smoothing='add-k', of Hugging Face evaluate 'add-one')",
+    "smooth_method": "'smoothing'",
+    "smoothing_function": "'smoothing' (SmoothingFunction().method1 of NLTK is smoothing='method1')",
+    "trg_lang": "'tokenizer' (trg_lang='zh' of sacreBLEU is tokenizer='zh', 'ja' is 'ja-mecab', 'ko' is 'ko-mecab')",
+}
+"""Option names in other libraries that are not similar to ours, each with its equivalent here."""
 
 _READING_OPTIONS = ("decoder", "ignore_ids", "pad_id", "bos_id", "eos_id")
 """How ids are read. These options depend on the vocabulary of a model, as does the ``unk_id`` of BLEU."""
@@ -77,14 +89,11 @@ class Settings:
         return cls(**options)
 
     def __post_init__(self) -> None:
-        self._set_checked(
-            ignore_ids=_check_ids("ignore_ids", self.ignore_ids),
-            pad_id=check_id("pad_id", self.pad_id),
-            bos_id=check_id("bos_id", self.bos_id),
-            eos_id=check_id("eos_id", self.eos_id),
-            lowercase=check_bool("lowercase", self.lowercase),
-            percent=check_bool("percent", self.percent),
-        )
+        for name in ("pad_id", "bos_id", "eos_id"):
+            self._set_checked(**{name: check_id(name, getattr(self, name))})
+        for name in ("lowercase", "percent"):
+            self._set_checked(**{name: check_bool(name, getattr(self, name))})
+        self._set_checked(ignore_ids=_check_ids("ignore_ids", self.ignore_ids))
         if self.decoder is not None:
             _check_decoder(self.decoder)
 
@@ -170,10 +179,20 @@ def unknown_options(names: Iterable[str], choices: Collection[str]) -> TypeError
 
     Example:
         >>> print(unknown_options(["tokenise"], ["tokenizer", "lowercase"]))
-        unknown option 'tokenise': did you mean 'tokenizer'? The options are ['tokenizer', 'lowercase']
+        unknown option 'tokenise': did you mean 'tokenizer'?
+        >>> print(unknown_options(["beam"], ["tokenizer", "lowercase"]))
+        unknown option 'beam'; the options are ['tokenizer', 'lowercase']
     """
-    messages = [f"{name!r}{did_you_mean(name, choices)}" for name in sorted(names)]
-    return TypeError(f"unknown option {', '.join(messages)} The options are {list(choices)}")
+    messages = [f"{name!r}{_advise(name, choices)}" for name in sorted(names)]
+    return TypeError(f"unknown option {', '.join(messages)}")
+
+
+def _advise(name: str, choices: Collection[str]) -> str:
+    """Advice about the name of an option that does not exist, to be appended to it."""
+    equivalent = _ELSEWHERE.get(name)
+    if equivalent is not None and equivalent.split("'")[1] in choices:
+        return f": did you mean {equivalent}?"
+    return did_you_mean(name, choices) or f"; the options are {list(choices)}"
 
 
 def describe_options(options: Mapping[str, object], defaults_of: type) -> list[str]:
@@ -203,7 +222,7 @@ def describe(value: object) -> str:
 def check_bool(name: str, value: object) -> bool:
     """Raise a TypeError for anything but True and False."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name!r} must be True or False, got {value!r} of type {type(value).__name__}")
+        raise wrong_type(name, "True or False", value)
     return bool(value)
 
 
@@ -219,7 +238,7 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None) -> int:
         with contextlib.suppress(TypeError):
             number = operator.index(value)
     if number is None:
-        raise TypeError(f"{name!r} must be an integer, got {value!r} of type {type(value).__name__}")
+        raise wrong_type(name, "an integer", value)
     if at_least is not None and number < at_least:
         raise ValueError(f"{name!r} must be {at_least} or more, got {number}")
     return number
@@ -233,7 +252,7 @@ def check_number(name: str, value: Any) -> float:
         ValueError: for a negative or infinite number, or NaN.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name!r} must be a number, got {value!r} of type {type(value).__name__}")
+        raise wrong_type(name, "a number", value)
     number = float(value)
     if not (math.isfinite(number) and number >= 0):
         raise ValueError(f"{name!r} must be a finite number of 0 or more, got {value}")
@@ -247,11 +266,9 @@ def to_plain(value: Any) -> Any:
         >>> to_plain(0.5), to_plain(str.split)
         (0.5, 'builtins.str.split')
     """
-    return value if _is_plain(value) else _qualified_name(value)
-
-
-def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, bool | int | float | str | tuple)
+    if isinstance(value, int | float | str | tuple | None):
+        return value
+    return _qualified_name(value)
 
 
 def _qualified_name(value: Any) -> str:
@@ -270,6 +287,12 @@ def _check_decoder(decoder: Any) -> None:
         raise TypeError(
             "'decoder' must be a callable that turns a list of lists of ids into strings, or an object with a "
             f"'batch_decode' method (such as a Hugging Face tokenizer), got {type(decoder).__name__}"
+        )
+    method_of = getattr(decoder, "__self__", None)
+    if getattr(decoder, "__name__", "") == "decode" and hasattr(method_of, "batch_decode"):
+        raise ValueError(
+            "'decoder' is the method 'decode' of a Hugging Face tokenizer, which keeps special tokens and padding: "
+            "pass the tokenizer itself, decoder=tokenizer"
         )
 
 

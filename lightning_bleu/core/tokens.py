@@ -29,7 +29,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.tokenizers.tokenizer_base import BaseTokenizer
 
 from lightning_bleu.core.forms import Ragged, lengths_of, split_at
-from lightning_bleu.core.messages import did_you_mean
+from lightning_bleu.core.messages import did_you_mean, wrong_type
 
 TokenizeFunction: TypeAlias = Callable[[str], "str | Sequence[Hashable]"]
 """Takes a line and returns its tokens, or a string to split on whitespace."""
@@ -55,12 +55,15 @@ def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
         >>> load_tokenizer("13a")("Hello, world!")
         'Hello , world !'
     """
+    if hasattr(tokenizer, "batch_decode"):
+        raise TypeError(
+            f"'tokenizer' splits text into words to count, but this {type(tokenizer).__name__} is the tokenizer of a "
+            "model: to decode ids, pass decoder=tokenizer; to count its subwords, pass tokenizer=tokenizer.tokenize"
+        )
     if callable(tokenizer):
         return tokenizer
     if not isinstance(tokenizer, str):
-        raise TypeError(
-            f"'tokenizer' must be a name or a callable, got {tokenizer!r} of type {type(tokenizer).__name__}"
-        )
+        raise wrong_type("tokenizer", "a name or a callable", tokenizer)
     if tokenizer not in TOKENIZERS:
         hint = did_you_mean(tokenizer, TOKENIZERS)
         raise ValueError(f"'tokenizer' must be a callable or one of {list(TOKENIZERS)}, got {tokenizer!r}{hint}")
@@ -293,7 +296,9 @@ def _split(tokenized: str | Sequence[Hashable]) -> Sequence[Hashable]:
     """The tokens that a tokenizer returned, perhaps as a string."""
     if not isinstance(tokenized, Iterable) or isinstance(tokenized, Mapping):
         raise TypeError(f"'tokenizer' must return a list of strings for a line, got {type(tokenized).__name__}")
-    return tokenized.split() if isinstance(tokenized, str) else list(tokenized)
+    if isinstance(tokenized, str):
+        return tokenized.split()
+    return list(tokenized)
 
 
 # The cache of a tokenizer
@@ -319,7 +324,8 @@ class TokenCache:
     @property
     def size(self) -> int:
         """About how many bytes the cache takes."""
-        return self._bytes + _ENTRY_BYTES * (len(self._numbers) + len(self._words) + len(self._lines))
+        entries = len(self._numbers) + len(self._words) + len(self._lines)
+        return self._bytes + _ENTRY_BYTES * entries
 
     def encode(self, hypotheses: Sequence[str], references: Sequence[str], tokenize: TokenizeFunction) -> Ragged:
         """Tokenize lines; see :func:`tokenize`."""
@@ -373,30 +379,32 @@ class _Numbers(dict[Hashable, int]):
 # All caches
 
 
-_caches: dict[str, TokenCache] = {}
-"""Caches by the name of the tokenizer."""
-_caches_of_callables: weakref.WeakKeyDictionary[Any, TokenCache] = weakref.WeakKeyDictionary()
-"""Caches that live as long as their callables, which settings hold."""
+_caches: dict[Any, TokenCache] = {}
+"""Caches by the name of the tokenizer, or by a weak reference to a callable."""
 
 
 def cache_size() -> int:
     """About how many bytes all caches take."""
-    return sum(cache.size for cache in [*_caches.values(), *_caches_of_callables.values()])
+    return sum(cache.size for cache in list(_caches.values()))
 
 
 def clear_caches() -> None:
     """Clear all caches."""
     _caches.clear()
-    _caches_of_callables.clear()
 
 
 def _find_cache(tokenizer: Tokenizer) -> TokenCache:
-    """Find or create the cache of a tokenizer."""
+    """Find or create the cache of a tokenizer. Equal callables share one, which lives as long as the first of them."""
     if cache_size() > _MAX_BYTES:
         clear_caches()
     if isinstance(tokenizer, str):
         return _caches.setdefault(tokenizer, TokenCache(tokenizer))
     try:
-        return _caches_of_callables.setdefault(tokenizer, TokenCache())
-    except TypeError:  # without a hash or a weak reference
+        return _caches.setdefault(weakref.ref(tokenizer, _forget), TokenCache())
+    except TypeError:  # it has no hash, or no weak references: there is no cache
         return TokenCache()
+
+
+def _forget(reference: object, pop: Any = _caches.pop) -> None:  # globals may be gone when the interpreter exits
+    """Free the cache of a callable that is gone."""
+    pop(reference, None)

@@ -92,7 +92,7 @@ def judge(test: PairedTest, sign: int, confidence: float, *, p_value: float | No
         )
     largest = max_p_value(confidence)
     is_significant = p_value < largest
-    excludes_0 = test.low is not None and test.high is not None and (test.low > 0 or test.high < 0)
+    excludes_0 = test.low > 0 or test.high < 0
     if is_significant and excludes_0:
         if sign == 0:
             return Verdict("higher" if test.difference > 0 else "lower")

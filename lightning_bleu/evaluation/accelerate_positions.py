@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,13 +13,25 @@ from torch.utils import data
 from lightning_bleu.core.processes import process_count, process_rank
 
 
+class Dealt(NamedTuple):
+    """The items of a batch, in the order in which a loader deals items to all processes.
+
+    Attributes:
+        numbers: the number of each item, int64 of shape ``(items,)``.
+        item_count: the number of different items; items with this number or a larger one are the first ones again.
+    """
+
+    numbers: Tensor
+    item_count: int
+
+
 def without_share(batches: Any) -> Any:
     """The batch sampler itself, if accelerate gives each process a share of its batches."""
     return batches.batch_sampler if hasattr(batches, "process_index") else batches
 
 
-def accelerate_index(loader: Any, batch_idx: int) -> Tensor | None:
-    """The positions of the items of a batch, in the order in which a loader of accelerate deals them.
+def find_dealt_by_accelerate(loader: Any, batch_idx: int) -> Dealt | None:
+    """The items of a batch of a loader of accelerate; None if its order is unknown.
 
     In each round, every process gets the same number of items, in the order of the processes. The last round is filled
     up with items from the beginning.
@@ -28,15 +40,15 @@ def accelerate_index(loader: Any, batch_idx: int) -> Tensor | None:
         return None
     reads_in_process_0 = hasattr(loader, "slice_fn")
     if reads_in_process_0:
-        return _index_of_dispatcher(loader, batch_idx)
+        return _find_dealt_by_dispatcher(loader, batch_idx)
     every_process_reads_all = hasattr(loader.dataset, "process_index")
     if every_process_reads_all:
-        return _index_of_stream(loader, batch_idx)
-    return _index_of_shard(loader, batch_idx)
+        return _find_dealt_of_stream(loader, batch_idx)
+    return _find_dealt_of_shard(loader, batch_idx)
 
 
-def _index_of_dispatcher(loader: Any, batch_idx: int) -> Tensor:
-    """The positions of the items of a batch that process 0 has read, and dealt to all processes."""
+def _find_dealt_by_dispatcher(loader: Any, batch_idx: int) -> Dealt:
+    """The items of a batch that process 0 has read, and dealt to all processes."""
     processes, rank = (1, 0) if loader.submesh_tp else (process_count(), process_rank())
     size = without_share(loader.batch_sampler).batch_size
     if getattr(loader, "split_batches", False):
@@ -46,48 +58,48 @@ def _index_of_dispatcher(loader: Any, batch_idx: int) -> Tensor:
     if loader.end_of_dataloader:
         size = -(-loader.remainder // processes)
         end = first + loader.remainder
-    index = _deal(first, size, rank)
-    return index % max(end, 1)
+    return Dealt(_number_items(first, size, rank), end)
 
 
-def _index_of_stream(loader: Any, batch_idx: int) -> Tensor | None:
-    """The positions of the items of a batch of an iterable dataset, of which each process takes its share."""
+def _find_dealt_of_stream(loader: Any, batch_idx: int) -> Dealt | None:
+    """The items of a batch of an iterable dataset, of which each process takes its share."""
     shard = loader.dataset
     sampler = without_share(loader.batch_sampler)
     size = sampler.batch_size
     stream = shard.dataset
-    items = length_of(sampler.sampler)
+    item_count = length_of(sampler.sampler)
     if loader.num_workers <= 1:  # several would repeat more
-        items = stream.count if isinstance(stream, CountedStream) else length_of(stream)
-    if items is None:
+        item_count = stream.count if isinstance(stream, CountedStream) else length_of(stream)
+    if item_count is None:
         return None
-    index = _deal(batch_idx * shard.num_processes * size, size, shard.process_index)
-    if getattr(shard, "even_batches", True):
-        return index % max(items, 1)  # a stream without a length has no items before it is read
-    return index[index < items]
+    numbers = _number_items(batch_idx * shard.num_processes * size, size, shard.process_index)
+    return _end_round(numbers, item_count, is_filled=getattr(shard, "even_batches", True))
 
 
-def _index_of_shard(loader: Any, batch_idx: int) -> Tensor | None:
-    """The positions of the items of a batch whose sampler gives each process a share of the batches."""
+def _find_dealt_of_shard(loader: Any, batch_idx: int) -> Dealt | None:
+    """The items of a batch whose sampler gives each process a share of the batches."""
     shard = loader.batch_sampler
     sampler = without_share(shard)
     processes = getattr(shard, "num_processes", 1)
     size = sampler.batch_size
     if getattr(shard, "split_batches", False):
         size //= processes
-    items = length_of(sampler.sampler)
-    if items is None:
+    item_count = length_of(sampler.sampler)
+    if item_count is None:
         return None
-    index = _deal(batch_idx * processes * size, size, getattr(shard, "process_index", 0))
-    if getattr(shard, "even_batches", False):
-        return index % max(items, 1)
-    return index[index < items]  # the loader does not fill up the last round
+    numbers = _number_items(batch_idx * processes * size, size, getattr(shard, "process_index", 0))
+    return _end_round(numbers, item_count, is_filled=getattr(shard, "even_batches", False))
 
 
-def _deal(first: int, size: int, rank: int) -> Tensor:
-    """The places of the items of a process in a round that begins at `first`, in which each process gets `size`."""
+def _number_items(first: int, size: int, rank: int) -> Tensor:
+    """The numbers of the items of a process in a round that begins at `first`, in which each process gets `size`."""
     start = first + rank * size
     return torch.arange(start, start + size, device="cpu")
+
+
+def _end_round(numbers: Tensor, item_count: int, *, is_filled: bool) -> Dealt:
+    """The items of a batch, of which the last round has none beyond the dataset unless it is filled up."""
+    return Dealt(numbers if is_filled else numbers[numbers < item_count], item_count)
 
 
 class CountedStream(data.IterableDataset[Any]):

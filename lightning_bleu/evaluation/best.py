@@ -88,14 +88,17 @@ class BestValidations:
             saved = self._saved.get(naming.render(whole), {}) if may_compare else {}
             if not own_rows or self._lacks_loaders(saved, own_rows, naming):
                 continue
-            if not saved or self._differs(saved, own_rows, naming, may_replace=may_replace):
+            difference = _describe_difference(saved, own_rows, naming) if saved else ""
+            if difference:
+                consequence = "counts as the first" if may_replace else "is compared with itself"
+                warn_user(
+                    f"The best validation so far {difference}: they cannot be compared, so this validation "
+                    f"{consequence}"
+                )
+            if difference or not saved:
                 found[whole] = Best(own_rows, is_itself=True)
             else:
-                best_rows = {}
-                for name, rows in own_rows.items():
-                    of_loader = saved[name.loader]
-                    best_rows[name] = SentenceRows(of_loader["identity"], of_loader["statistics"], rows.scorer)
-                found[whole] = Best(best_rows, is_itself=False)
+                found[whole] = Best({name: _saved_rows(saved, name, own_rows) for name in own_rows}, is_itself=False)
         return found
 
     def _lacks_loaders(self, saved: SavedLoaders, own_rows: Mapping[Name, SentenceRows], naming: Naming) -> bool:
@@ -111,18 +114,6 @@ class BestValidations:
             key=f"missing of {naming.render(whole)}",
         )
         return True
-
-    def _differs(
-        self, saved: SavedLoaders, own_rows: Mapping[Name, SentenceRows], naming: Naming, *, may_replace: bool
-    ) -> bool:
-        """Whether a validation cannot be compared with the best one, because sentences differ; then it warns."""
-        difference = _describe_difference(saved, own_rows, naming)
-        if difference:
-            consequence = "counts as the first" if may_replace else "is compared with itself"
-            warn_user(
-                f"The best validation so far {difference}: they cannot be compared, so this validation {consequence}"
-            )
-        return bool(difference)
 
     # Comparing
 
@@ -206,6 +197,12 @@ def _rows_of_loaders(whole: Name, scored: Sequence[Scored]) -> dict[Name, Senten
         return {}
     have_direction = all(score.result.higher_is_better is not None for score in members)
     return rows if have_direction else {}
+
+
+def _saved_rows(saved: SavedLoaders, name: Name, own_rows: Mapping[Name, SentenceRows]) -> SentenceRows:
+    """The rows of a loader in the best validation."""
+    of_loader = saved[name.loader]
+    return SentenceRows(of_loader["identity"], of_loader["statistics"], own_rows[name].scorer)
 
 
 def _improves(test: PairedTest, best: Best) -> bool:
@@ -302,21 +299,17 @@ def check_state(state_dict: Mapping[str, Any]) -> None:
 
 def _is_saved(saved: Any) -> bool:
     """Whether a value has the validations that :func:`to_saved` returns."""
-    if not isinstance(saved, Mapping):
+    if not isinstance(saved, Mapping) or not all(isinstance(loaders, Mapping) for loaders in saved.values()):
         return False
-    for loaders in saved.values():
-        if not isinstance(loaders, Mapping) or not all(map(_is_saved_loader, loaders.values())):
-            return False
-    return True
+    return all(_is_saved_loader(of_loader) for loaders in saved.values() for of_loader in loaders.values())
 
 
 def _is_saved_loader(saved: Any) -> bool:
     """Whether a value has what :func:`to_saved` returns for a loader."""
-    if not isinstance(saved, Mapping) or not saved.keys() >= {"identity", "statistics", "settings"}:
+    if not isinstance(saved, Mapping) or not isinstance(saved.get("settings"), Mapping):
         return False
-    identity, statistics = saved["identity"], saved["statistics"]
+    identity, statistics = saved.get("identity"), saved.get("statistics")
     if not isinstance(identity, torch.Tensor) or not isinstance(statistics, torch.Tensor):
         return False
     has_identity = identity.dtype == torch.int32 and identity.ndim == 2 and identity.shape[1] == IDENTITY_COLUMNS
-    has_statistics = statistics.ndim == 2 and len(statistics) == len(identity)
-    return isinstance(saved["settings"], Mapping) and has_identity and has_statistics
+    return has_identity and statistics.ndim == 2 and len(statistics) == len(identity)

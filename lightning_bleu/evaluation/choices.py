@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -107,7 +107,7 @@ def choose_sentences(loader: ScoredLoader, count: int) -> ChosenSentences:
         the texts in process 0; nothing in the others.
     """
     readable = loader.sentences.readable
-    ranked_by = _find_ranking(loader.rows)
+    ranked_by = next((key for key, rows in loader.rows.items() if rows.scorer.sign), "")
     first = readable[:count]
     worst: list[int] = []
     if ranked_by:
@@ -115,16 +115,12 @@ def choose_sentences(loader: ScoredLoader, count: int) -> ChosenSentences:
         worst = [readable[place] for place in find_worst(now.statistics, now.scorer, _CANDIDATES * count)]
     numbers = [*first, *worst]
     texts = dict(zip(numbers, loader.sentences.read(numbers)))
+    without_groups = {number: texts[number]._replace(group=None) for number in worst if number in texts}
     return ChosenSentences(
         ranked_by,
-        _pick(texts, first),
-        _drop_repeated(_pick(texts, worst), count),
+        first={number: texts[number] for number in first if number in texts},
+        worst={number: texts[number] for number in drop_repeats(without_groups, count)},
     )
-
-
-def _pick(texts: Mapping[int, Sentence], numbers: Sequence[int]) -> dict[int, Sentence]:
-    """The texts of these sentences; none in processes that have no texts."""
-    return {number: texts[number] for number in numbers if number in texts}
 
 
 def drop_repeats(texts: Mapping[int, TextsT], count: int) -> dict[int, TextsT]:
@@ -143,17 +139,3 @@ def drop_repeats(texts: Mapping[int, TextsT], count: int) -> dict[int, TextsT]:
         if len(distinct) < count and texts_of_sentence not in distinct.values():
             distinct[number] = texts_of_sentence
     return distinct
-
-
-def _drop_repeated(by_number: Mapping[int, Sentence], count: int) -> dict[int, Sentence]:
-    """The same for sentences, whatever their groups are."""
-    texts = {number: sentence._replace(group=None) for number, sentence in by_number.items()}
-    return {number: by_number[number] for number in drop_repeats(texts, count)}
-
-
-def _find_ranking(rows_by_score: Mapping[str, SentenceRows]) -> str:
-    """The name of the first score that ranks sentences; empty if there is none."""
-    for key, of_score in rows_by_score.items():
-        if of_score.scorer.sign:
-            return key
-    return ""

@@ -276,7 +276,7 @@ class SentenceCollector:
         Args:
             only: names of loaders, labels of groups, or ``"LOADER/GROUP"``.
             gathered: what :meth:`gather` returned.
-            dataset: what `only` calls a loader without a name.
+            dataset: what `only` calls a loader without a name. Only its entries are looked at.
         """
         scored: set[str] = set()
         for sentences in gathered:
@@ -284,6 +284,8 @@ class SentenceCollector:
         known = set(scored)
         for local in self._locals:
             known |= _entries_of(local.loader.name or dataset, local.seen_labels)
+        if dataset:  # the others are validated on their own
+            only = [entry for entry in only if f"{entry}/".startswith(f"{dataset}/")]
         for entry in only:
             if entry not in scored:
                 message = (

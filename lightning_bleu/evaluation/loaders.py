@@ -11,7 +11,7 @@ import numpy as np
 from lightning_bleu.core.forms import IntArray
 from lightning_bleu.core.processes import process_count
 from lightning_bleu.core.settings import Settings
-from lightning_bleu.evaluation.positions import distributed_index, number_sentences, shuffles
+from lightning_bleu.evaluation.positions import find_index, number_sentences, shuffles
 
 
 class Origin(NamedTuple):
@@ -99,7 +99,7 @@ class Loader:
         if self.dataloader is None:
             is_call = self.origin is CALL
             return Positions(None, "start() got no loader" if is_call else "its batches combine several loaders")
-        items = distributed_index(self.dataloader, batch_idx)
+        items = find_index(self.dataloader, batch_idx)
         if items is None:
             return Positions(
                 None,

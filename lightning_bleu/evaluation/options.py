@@ -195,10 +195,6 @@ def check_names_of_options(
     raise unknown_options(unknown, ["metrics", *known, *BLEU_OPTIONS])
 
 
-_COMPARED = ("samples", "confidence", "compare_to")
-"""Options that are compared as they are."""
-
-
 def agree_on_metrics(
     options: Options,
     metrics: Mapping[str, EvaluatorMetric],
@@ -225,17 +221,18 @@ def agree_on_metrics(
     """
     if process_count() == 1:
         return dict(metrics)
-    plain = {option: getattr(options, option) for option in _COMPARED}
-    plain["stage"] = stage
-    plain["names of loaders"] = list(loader_names)
-    plain["extract"] = has_extract
-    plain["checksum of the best validations"] = best_checksum()
-    plain["decoder"] = to_plain(decoder)
-    plain["log_name"] = options.log_name
-    plain["parts"] = options.parts if isinstance(options.parts, bool) else sorted(options.parts)
-    plain["only"] = None if options.only is None else sorted(set(options.only))
-    plain["translations"] = str(options.translations)
-    plain["metrics"] = {name: _describe_metric(name, metric) for name, metric in metrics.items()}
+    plain = {option: getattr(options, option) for option in ("samples", "confidence", "compare_to", "log_name")}
+    plain |= {
+        "stage": stage,
+        "names of loaders": list(loader_names),
+        "extract": has_extract,
+        "checksum of the best validations": best_checksum(),
+        "decoder": to_plain(decoder),
+        "parts": options.parts if isinstance(options.parts, bool) else sorted(options.parts),
+        "only": None if options.only is None else sorted(set(options.only)),
+        "translations": str(options.translations),
+        "metrics": {name: _describe_metric(name, metric) for name, metric in metrics.items()},
+    }
     first, *others = run_in_all(lambda: plain)
     for rank, other in enumerate(others, 1):
         for option, value in first.items():
@@ -249,13 +246,10 @@ def agree_on_metrics(
 
 def _describe_metric(name: str, metric: EvaluatorMetric) -> dict[str, Any]:
     """What must be the same in all processes: the class, the settings, how it is called, and what the scores mean."""
+    scorers = known_scorers(name, metric)
     return {
         "class": metric.class_name,
         "settings": metric.plain_settings(),
-        "corpus_level": metric.corpus_level,
-        "takes_sources": metric.takes_sources,
-        "scores": {
-            score_name: (scorer.percent, scorer.higher_is_better, scorer.perfect)
-            for score_name, scorer in known_scorers(name, metric).items()
-        },
+        "called": (metric.corpus_level, metric.takes_sources),
+        "scores": {key: (scorer.percent, scorer.higher_is_better, scorer.perfect) for key, scorer in scorers.items()},
     }

@@ -1,9 +1,9 @@
 """The positions of sentences in their dataset, as PyTorch's samplers deal them.
 
-With several processes, samplers repeat sentences to give all processes the same number. Positions tell which
-sentences are the same. They are derived from the sampler only if the step returns no ``index``. An item of the
-dataset may be several sentences, which are numbered below it: all of a batch with one item, or the answers of a row
-in Transformers.
+With several processes, samplers repeat sentences to give all processes the same number. A mask tells which were added,
+and positions tell which sentences are the same. Positions are derived from the sampler only if the step returns no
+``index``. An item of the dataset may be several sentences, which are numbered below it: all of a batch with one item,
+or the answers of a row in Transformers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.utils import data
 
 from lightning_bleu.core.forms import IntArray
-from lightning_bleu.evaluation.accelerate_positions import accelerate_index, without_share
+from lightning_bleu.core.processes import process_count
+from lightning_bleu.evaluation.accelerate_positions import Dealt, find_dealt_by_accelerate, length_of, without_share
 
 _SENTENCE_BITS = 31
 """How many bits of a derived position number the sentences of an item."""
@@ -62,8 +63,12 @@ def shuffles(dataloader: Any) -> bool:
     return random or bool(getattr(sampler, "shuffle", False))
 
 
-def distributed_index(dataloader: Any, batch_idx: int) -> Tensor | None:
-    """The positions of the items of a batch in their dataset, as PyTorch's distributed sampler deals them.
+def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
+    """Which items of a batch count: all but those that the sampler added to make processes equal.
+
+    With several processes, a ``DistributedSampler`` repeats items so that each process gets the same number of them.
+    With this mask, each item counts once in a metric that a module logs:
+    ``self.bleu.update(preds, target, sample_mask=distributed_mask(self.trainer.val_dataloaders, batch_idx))``.
 
     Example:
         >>> from torch.utils.data import DataLoader, DistributedSampler
@@ -71,41 +76,88 @@ def distributed_index(dataloader: Any, batch_idx: int) -> Tensor | None:
         >>> loader = DataLoader(range(5), batch_size=2, sampler=last_of_two)
         >>> list(loader)
         [tensor([1, 3]), tensor([0])]
-        >>> distributed_index(loader, 0), distributed_index(loader, 1)
-        (tensor([1, 3]), tensor([0]))
+        >>> distributed_mask(loader, 0), distributed_mask(loader, 1)
+        (tensor([True, True]), tensor([False]))
 
     Args:
-        dataloader: the loader of the batch, as Lightning prepared it, such as ``self.trainer.val_dataloaders``. Of
-            several loaders, the one at ``dataloader_idx``.
+        dataloader: the loader of the batch, as Lightning or accelerate prepared it, such as
+            ``self.trainer.val_dataloaders``. Of several loaders, the one at ``dataloader_idx``.
         batch_idx: the index of the batch in this process.
 
     Returns:
-        integers on the CPU, one per item of the batch, to pass to :meth:`lightning_bleu.CorpusBLEU.update` as
-        ``index``. With ``batch_size=None``, each dataset item is a batch, so there is a single integer: for its n
-        sentences (at most 1,000), pass ``1000 * index + torch.arange(n)``. None if the order is unknown: without a
-        ``DistributedSampler``, with a subclass that has its own ``__iter__``, with a custom batch sampler, or with
-        ``in_order=False``.
+        booleans on the CPU, shape ``(items,)``: False for the items of the batch that the sampler added. With
+        ``batch_size=None``, a batch is a single item, so the shape is ``(1,)``.
+
+        None if that is unknown: for an iterable dataset, for a sampler other than PyTorch's, for a custom batch
+        sampler, and with ``in_order=False``. As a mask, None lets every sentence of the batch count. That is right in
+        a single process. In several, sentences may count twice, unless the sampler adds none. Then validate in a single
+        process, or use :class:`lightning_bleu.BLEUCallback` and return the position of each sentence as ``"index"``.
 
     Notes:
-        The positions are in the order of the sampler. If a ``collate_fn`` sorts or drops items, return the index of
-        each item from the dataset instead.
+        The mask is in the order of the sampler: if a ``collate_fn`` or the step sorts, drops, or splits items, do the
+        same to it. How the sampler adds items:
+        https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
     """
-    batches = getattr(dataloader, "batch_sampler", None)
+    dealt = _find_dealt(dataloader, batch_idx)
+    return None if dealt is None else dealt.numbers < dealt.item_count
+
+
+def find_index(dataloader: Any, batch_idx: int) -> Tensor | None:
+    """The positions of the items of a batch in their dataset, in the order of the sampler.
+
+    Example:
+        >>> from torch.utils.data import DataLoader, DistributedSampler
+        >>> last_of_two = DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
+        >>> find_index(DataLoader(range(5), batch_size=2, sampler=last_of_two), 1)
+        tensor([0])
+
+    Args:
+        dataloader: the loader of the batch.
+        batch_idx: the index of the batch in this process.
+
+    Returns:
+        integers on the CPU, shape ``(items,)``; None if they are unknown, see :func:`distributed_mask`.
+    """
+    dealt = _find_dealt(dataloader, batch_idx)
+    return None if dealt is None else dealt.numbers % max(dealt.item_count, 1)
+
+
+def _find_dealt(dataloader: Any, batch_idx: int) -> Dealt | None:
+    """The items of a batch; None if the order of the loader is unknown."""
     if not getattr(dataloader, "in_order", True):
         return None
     if hasattr(dataloader, "gradient_state"):
-        return accelerate_index(dataloader, batch_idx)
+        return find_dealt_by_accelerate(dataloader, batch_idx)
+    batches = getattr(dataloader, "batch_sampler", None)
     if type(batches) not in (data.BatchSampler, type(None)):
         return None
     sampler = getattr(dataloader if batches is None else batches, "sampler", None)
-    if not isinstance(sampler, data.DistributedSampler):
+    size = 1 if batches is None else batches.batch_size
+    if isinstance(sampler, data.DistributedSampler):
+        return _find_dealt_by_sampler(sampler, batch_idx, size)
+    item_count = length_of(sampler)
+    if item_count is None or process_count() > 1:
         return None
+    return Dealt(_number_batch(batch_idx, size, item_count), item_count)
+
+
+def _find_dealt_by_sampler(sampler: data.DistributedSampler[Any], batch_idx: int, size: int) -> Dealt | None:
+    """The items of a batch that a distributed sampler draws; None if it has an order of its own."""
     if not _is_lightnings_wrapper(sampler) and type(sampler).__iter__ is not data.DistributedSampler.__iter__:
         return None
-    size = 1 if batches is None else batches.batch_size
-    local = torch.arange(len(sampler), device="cpu")[batch_idx * size : (batch_idx + 1) * size]
-    items: int = len(sampler.dataset)  # type: ignore[arg-type]
-    return (local * sampler.num_replicas + sampler.rank) % items
+    numbers = _number_batch(batch_idx, size, len(sampler)) * sampler.num_replicas + sampler.rank
+    return Dealt(numbers, len(sampler.dataset))  # type: ignore[arg-type]
+
+
+def _number_batch(batch_idx: int, size: int, item_count: int) -> Tensor:
+    """The numbers of the items of a batch in its process, which has `item_count` items.
+
+    Example:
+        >>> _number_batch(1, size=3, item_count=5)
+        tensor([3, 4])
+    """
+    first = min(batch_idx * size, item_count)
+    return torch.arange(first, min(first + size, item_count), device="cpu")
 
 
 def _is_lightnings_wrapper(sampler: Any) -> bool:

@@ -197,7 +197,7 @@ def _cells(result: Result) -> dict[str, TableCell]:
         low, high = format_in_unit(test.low, percent, "+"), format_in_unit(test.high, percent, "+")
         title = f"against the best ({100 * test.confidence:g}% interval)"
         cells[title] = f"{difference} ({low} to {high})"
-        cells[f"{test.sides} p"] = f"{test.p_value:.4f}"
+        cells["one-sided p"] = f"{test.p_value:.4f}"
         if result.verdict is not None:
             cells["verdict"] = result.verdict.word
     if result.best is not None:

@@ -15,14 +15,7 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.core.processes import process_count, process_rank, sum_over_processes
-from lightning_bleu.core.resampling import (
-    PairedTest,
-    draw_with_replacement,
-    interval_of,
-    paired_test_of,
-    score_resamples,
-    weighted_sums,
-)
+from lightning_bleu.core.resampling import PairedTest, interval_of, paired_test_of, score_resamples, sum_resamples
 from lightning_bleu.core.scoring import Scorer
 from lightning_bleu.evaluation.names import Name
 from lightning_bleu.evaluation.scores import Scored
@@ -72,9 +65,8 @@ def resample(systems: Mapping[Name, Sequence[SentenceRows]], resamples: int, see
     statistics = {name: [rows.statistics.double() for rows in of_name] for name, of_name in systems.items()}
     shares: list[Tensor] = []
     for loader, names in names_by_loader.items():
-        shares += weighted_sums(
+        shares += sum_resamples(
             [of_system for name in names for of_system in statistics[name]],
-            draw_with_replacement,
             resamples,
             seed=seed + zlib.crc32(loader.encode()),  # that of an empty name is 0
             rank=process_rank(),

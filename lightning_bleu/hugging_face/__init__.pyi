@@ -1,4 +1,4 @@
-from .mixin import EvaluatorMixin
+from .mixin import EvaluatorMixin, add_evaluator
 from .prompts import Prompts
 
-__all__ = ["EvaluatorMixin", "Prompts"]
+__all__ = ["EvaluatorMixin", "Prompts", "add_evaluator"]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from lightning_bleu.core.mistakes import Mistake
 
 _LENGTHS = {"max_length": "max_new_tokens", "max_new_tokens": "max_length"}
 """Two arguments for one limit, of which a stronger one replaces a weaker one."""
@@ -85,3 +90,28 @@ class GenerationSettings(NamedTuple):
                 f"num_return_sequences={answers} generates several answers per prompt, and one can be scored: set it "
                 "to 1, or override complete to choose one"
             )
+
+
+def suspect_limit(generated: Tensor, labels: Tensor, settings: GenerationSettings) -> Iterator[Mistake]:
+    """Suspect a default limit that has cut hypotheses, and that leaves fewer new tokens than a reference has.
+
+    Args:
+        generated: the new ids, shape ``(sentences, new tokens)``.
+        labels: the references, padded with -100, shape ``(sentences, width)``.
+        settings: what the model generates with.
+    """
+    stop_ids = settings.find("eos_token_id")
+    ends_otherwise = settings.find("stop_strings") or settings.find("stopping_criteria")
+    if stop_ids is None or ends_otherwise or settings.find("max_new_tokens") is not None:
+        return
+    new_tokens = generated.shape[1]
+    longest = int((labels != -100).sum(1).max())
+    if settings.find("forced_eos_token_id") is not None:  # the last id may be the end that the limit has forced
+        generated = generated[:, :-1]
+    has_end = torch.isin(generated, torch.as_tensor(stop_ids, device=generated.device)).any(1)
+    if new_tokens < longest and not has_end.all():
+        yield (
+            "limit",
+            f"generate stopped at its limit, after {new_tokens} new tokens, but a reference has {longest}: set "
+            "gen_kwargs = {'max_new_tokens': ...} to more than the longest reference.",
+        )

@@ -1,7 +1,7 @@
 """How a Trainer of Transformers generates: from which prompts of a batch, and with which arguments.
 
-``split`` makes `Prompts` of a batch: the inputs of ``generate``, references, sources, and positions. ``complete``
-generates from them.
+``split`` makes `Prompts` of a batch: the inputs of ``generate``, references, and sources. ``complete`` generates from
+them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from contextlib import contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Any
 
-from lightning_bleu.hugging_face.arguments import GenerationSettings, merge_arguments
+from torch import Tensor
+
+from lightning_bleu.core.mistakes import Mistake
+from lightning_bleu.hugging_face.arguments import GenerationSettings, merge_arguments, suspect_limit
 from lightning_bleu.hugging_face.prompts import IGNORED, Prompts, find_generation_inputs, find_prompts, gather_prompts
 
 _Trainer: Any = object
@@ -27,22 +30,14 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
     _is_evaluating = False  # whether the loop of this call has begun, so that a callback may start another evaluation
 
     def evaluate(
-        self,
-        eval_dataset: Any = None,
-        ignore_keys: list[str] | None = None,
-        metric_key_prefix: str = "eval",
-        **gen_kwargs: Any,
+        self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval", **gen_kwargs: Any
     ) -> Any:
         """Evaluate datasets. `gen_kwargs` go to ``model.generate``, and override its other settings. Collective."""
         with self._generate_with(gen_kwargs):
             return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix, **self._arguments_for_trainer())
 
     def predict(
-        self,
-        test_dataset: Any,
-        ignore_keys: list[str] | None = None,
-        metric_key_prefix: str = "test",
-        **gen_kwargs: Any,
+        self, test_dataset: Any, ignore_keys: Any = None, metric_key_prefix: str = "test", **gen_kwargs: Any
     ) -> Any:
         """Generate from a dataset, with or without labels. The arguments are those of :meth:`evaluate`. Collective."""
         with self._generate_with(gen_kwargs):
@@ -63,7 +58,8 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
     def split(self, inputs: Any) -> Prompts | None:
         """Find the prompts and the references of a batch. Override it for batches of another form.
 
-        A row of a decoder-only model is a prompt, where labels are -100, and an answer; of a chat, the last answer.
+        In a row of a decoder-only model, labels are -100 except those of answers. The reference is the last answer, and
+        the prompt is everything before it.
 
         Args:
             inputs: a copy of the batch. Remove what the loss must not get. Without labels, there is no loss.
@@ -73,26 +69,22 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
             dataset or for none. If the model is sharded, all processes must return the same.
 
         Raises:
-            ValueError: if a batch has no ``attention_mask``, or is packed; if a row has no prompt or no answer; or if
-                neither the model nor ``processing_class`` has a padding token.
+            ValueError: if a batch has no ``attention_mask``, or is packed; if a row has no prompt or no answer; if
+                labels are not those of the rows; or if neither the model nor ``processing_class`` has a padding token.
         """
         label_name = self._label_names[0]
         labels = inputs.get(label_name)
         if labels is None:
             inputs.pop(label_name, None)  # the loss cannot take None
         if self._is_encoder_decoder:
-            return _split_encoder_inputs(inputs, labels, label_name, getattr(self.model, "main_input_name", ""))
-        packing = getattr(self.args, "eval_packing", None)
-        if packing or (packing is None and getattr(self.args, "packing", False)):
-            raise ValueError("packed rows have no prompts of their own: set eval_packing=False in SFTConfig")
+            source_name = getattr(self.model, "main_input_name", "input_ids")
+            return _split_encoder_inputs(inputs, labels, label_name, source_name)
         in_prompt, answers = find_prompts(inputs, labels)
         model = self.accelerator.unwrap_model(self.model)
-        prompts = gather_prompts(
-            find_generation_inputs(model, inputs, self._label_names),
-            in_prompt,
-            self._generation.find_pad_id(self.processing_class),
-        )
-        return Prompts(prompts, answers, prompts["input_ids"].masked_fill(prompts["attention_mask"] == 0, IGNORED))
+        generation_inputs = find_generation_inputs(model, inputs, self._label_names)
+        prompts = gather_prompts(generation_inputs, in_prompt, self._generation.find_pad_id(self.processing_class))
+        sources = prompts["input_ids"].masked_fill(prompts["attention_mask"] == 0, IGNORED)
+        return Prompts(prompts, answers, sources)
 
     def complete(self, prompts: Prompts) -> Any:
         """Generate from the prompts of a batch. Override it to generate in another way, such as with an engine.
@@ -117,6 +109,41 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
         generated = getattr(generated, "sequences", generated)  # return_dict_in_generate=True
         return generated if self._is_encoder_decoder else generated[:, inputs["input_ids"].shape[1] :]
 
+    def _check_generation(self) -> None:
+        """Raise a ValueError for what cannot give an answer per prompt, before anything is read."""
+        if not self._overrides("complete"):
+            self._generation.check()
+            if not getattr(self.model, "can_generate", lambda: True)():
+                raise ValueError(
+                    f"{type(self.model).__name__} cannot generate: override split and complete in the Trainer. For a "
+                    "CTC model, complete returns the texts of its argmax"
+                )
+        packs = getattr(self.args, "eval_packing", None)
+        if packs is None:
+            packs = getattr(self.args, "packing", False)
+        if packs and not self._is_encoder_decoder and not self._overrides("split"):
+            raise ValueError("packed rows have no prompts of their own: set eval_packing=False in SFTConfig")
+
+    def _find_mistakes(self, prompts: Prompts, preds: Any) -> Iterator[Mistake]:
+        """Suspect sampling that nobody asked for, and a default limit that cuts hypotheses."""
+        settings = self._generation
+        if self._overrides("complete"):
+            return
+        if "do_sample" not in settings.arguments and settings.find(
+            "do_sample"
+        ):  # instruction-tuned models ship with it
+            yield (
+                "do_sample",
+                "generation_config.do_sample is True, so answers are random, and scores depend on batches and "
+                "processes: set gen_kwargs = {'do_sample': False}, or True if that is meant.",
+            )
+        counts_prompt = not self._is_encoder_decoder  # in max_length; else, that is meant as it is if it is an argument
+        is_meant = settings.arguments.get("max_length") is not None and not counts_prompt
+        generates = counts_prompt or self._is_seq2seq_trainer  # other Trainers may generate in a way of their own
+        if isinstance(prompts.target, Tensor) and generates and not is_meant and not self._overrides("split"):
+            generated = preds if counts_prompt else preds[:, 1:]  # without the token at which the decoder starts
+            yield from suspect_limit(generated, prompts.target, settings)
+
     @property
     def _generation(self) -> GenerationSettings:
         """What the model generates with."""
@@ -129,7 +156,9 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
 
     def _arguments_for_trainer(self) -> dict[str, Any]:
         """The arguments of ``generate`` that the Trainer's own ``evaluate`` and ``predict`` take."""
-        return dict(self._generation.arguments) if self._is_seq2seq_trainer else {}
+        if not self._is_seq2seq_trainer:
+            return {}
+        return dict(self._generation.arguments)
 
     @property
     def _is_seq2seq_trainer(self) -> bool:
@@ -152,6 +181,6 @@ def _split_encoder_inputs(inputs: Mapping[str, Any], labels: Any, label_name: st
     """The batch of an encoder-decoder as prompts. Its source is shown if it is ids, and not images or audio."""
     not_generated_from = (label_name, "decoder_input_ids", "decoder_attention_mask")
     prompts = {name: value for name, value in inputs.items() if name not in not_generated_from}
-    source: Any = inputs.get(source_name or "input_ids")
+    source: Any = inputs.get(source_name)
     is_ids = getattr(source, "ndim", 0) == 2 and not source.is_floating_point()
     return Prompts(prompts, labels, source if is_ids else None)

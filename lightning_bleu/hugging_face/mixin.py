@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -18,14 +19,14 @@ from lightning_bleu.evaluation.loaders import Origin
 from lightning_bleu.evaluation.monitors import describe_number
 from lightning_bleu.evaluation.names import Naming, check_names
 from lightning_bleu.evaluation.outputs import Output
-from lightning_bleu.evaluation.positions import distributed_index
+from lightning_bleu.evaluation.positions import find_index
 from lightning_bleu.evaluator import Evaluator, StartedValidation
 from lightning_bleu.hugging_face.generator import GeneratorMixin
 
 _RESERVED = ("", "loss", "runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
 """Names that no metric can have, because the Trainer uses them."""
 _STATE = "lightning_bleu.pt"
-"""The file of the best or first validations in a checkpoint."""
+"""The file of the best validation in a checkpoint."""
 _NOT_PASSED: Any = object()
 """The default of an argument that may be None."""
 
@@ -55,19 +56,21 @@ class EvaluatorMixin(GeneratorMixin):
             cannot be told from others.
 
     Notes:
-        The metrics of the Trainer get ``eval_bleu`` (``test_bleu`` in ``predict``, ``eval_NAME_bleu`` for one of
-        several datasets), and components such as ``eval_bleu_precision_1``. An encoder-decoder needs ``Seq2SeqTrainer``
-        with ``predict_with_generate=True``. For other rows or another way to generate, override :meth:`split` and
-        :meth:`complete`. For ``compare_to="first"``, call ``evaluate`` before ``train``.
+        The metrics of the Trainer get ``eval_bleu``; ``test_bleu`` in ``predict``; and ``eval_NAME_bleu`` for one of
+        several datasets. What ``evaluate`` returns also has components such as ``eval_bleu_precision_1``, which are
+        logged with ``parts=True`` only. An encoder-decoder needs ``Seq2SeqTrainer`` with
+        ``predict_with_generate=True``. For other rows or another way to generate, override
+        :meth:`split` and :meth:`complete`. Without labels, ``predict`` generates and returns ids, and scores nothing.
 
-        Checkpoints keep the validations that ``compare_to`` needs in ``lightning_bleu.pt``. With ``translations``, each
+        Checkpoints keep the best validation for ``compare_to`` in ``lightning_bleu.pt``. With ``translations``, each
         trial of a hyperparameter search has a folder of its own.
     """
 
     evaluator: Evaluator | None = None
     _started: StartedValidation | None = None
-    _batch_count = 0  # of its batches so far
+    _batch_count = 0  # of the batches of this evaluation so far
     _lacks_evaluator = False
+    _parts: Mapping[str, float] = MappingProxyType({})  # the components of scores, by logged name
     _is_training = False
     _loaded: tuple[int, float | None] | None = None  # step and epoch of the weights loaded at the end of a training
 
@@ -80,51 +83,17 @@ class EvaluatorMixin(GeneratorMixin):
             self._lacks_evaluator = evaluator is None
         self.evaluator = evaluator
         if evaluator is not None:
-            self._check_evaluator(evaluator)
+            _check_evaluator(evaluator, self)
 
-    def _check_evaluator(self, evaluator: Any) -> None:
-        """Raise an error if an evaluator cannot be used in this Trainer."""
-        if not isinstance(evaluator, Evaluator):
-            raise TypeError(f"'evaluator' must be an Evaluator, such as Evaluator(CorpusBLEU()), got {evaluator!r}")
-        if getattr(self.args, "use_legacy_prediction_loop", False):
-            raise ValueError("EvaluatorMixin needs evaluation_loop: set use_legacy_prediction_loop=False")
-        if not all(naming.log_name.startswith("{stage}_") for naming in evaluator.namings.values()):
-            log_name = evaluator.options.log_name
-            raise ValueError(f"in a Trainer, 'log_name' must begin with '{{stage}}_', got {log_name!r}")
-        check_names("metrics", [*evaluator.metrics], reserved=_RESERVED)
-        self._suspect_best_model(evaluator)
+    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate datasets. `gen_kwargs` go to ``model.generate``, and override its other settings. Collective.
 
-    def _suspect_best_model(self, evaluator: Evaluator) -> None:
-        """Warn if the best model would be that with the worst score."""
-        best = str(self.args.metric_for_best_model)
-        logged = best if best.startswith("eval_") else f"eval_{best}"
-        # The dataset may have any name: "eval_news_bleu" begins with "eval" or "eval_news".
-        stages = [logged[: match.start()] for match in re.finditer("_", logged)]
-        for stage in stages:
-            number = describe_number(logged, _name_stage(evaluator, stage, "val"), evaluator.metrics)
-            if number is None or number.higher_is_better in (None, self.args.greater_is_better):
-                continue
-            evaluator.warn_once(f"metric_for_best_model={best!r} needs greater_is_better={number.higher_is_better}.")
-
-    def evaluate(
-        self,
-        eval_dataset: Any = None,
-        ignore_keys: list[str] | None = None,
-        metric_key_prefix: str = "eval",
-        **gen_kwargs: Any,
-    ) -> Any:
-        """Evaluate datasets. `gen_kwargs` go to ``model.generate``, and override its other settings. Collective."""
-        return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix, **gen_kwargs)
-
-    def predict(
-        self,
-        test_dataset: Any,
-        ignore_keys: list[str] | None = None,
-        metric_key_prefix: str = "test",
-        **gen_kwargs: Any,
-    ) -> Any:
-        """Generate from a dataset, with or without labels. The arguments are those of :meth:`evaluate`. Collective."""
-        return super().predict(test_dataset, ignore_keys, metric_key_prefix, **gen_kwargs)
+        Returns:
+            the metrics, with all components of the scores.
+        """
+        self._parts = {}
+        metrics = super().evaluate(*args, **kwargs)
+        return {**self._parts, **metrics}
 
     def evaluation_loop(
         self,
@@ -147,49 +116,65 @@ class EvaluatorMixin(GeneratorMixin):
         if evaluator is None or self.args.prediction_loss_only:
             return super().evaluation_loop(dataloader, *arguments)
         self._open_record(getattr(self, "_trial", None))
-        stage = "test" if description == "Prediction" else "val"
-        _, _, dataset = metric_key_prefix.partition("_")
-        is_ignored = evaluator.options.labels_of(dataset) == []
         outer, outer_count = self._started, self._batch_count
         try:
-            self._started, self._batch_count = None, 0
-            if is_ignored:
-                return super().evaluation_loop(dataloader, *arguments)
-            self._generation.check()
-            self._suspect_sampling(evaluator)
-            self._started = started = evaluator.begin(
-                stage,
-                [""],
-                [dataloader],
-                Origin("prediction_step"),
-                naming=_name_stage(evaluator, metric_key_prefix, stage),
-                dataset=dataset,
-                decoder=self.processing_class if hasattr(self.processing_class, "batch_decode") else None,
-                loggers=self._find_loggers(stage) if self.state.is_world_process_zero else (),
-                device=self.args.device,
-            )
-            _check_loader(dataloader)
+            self._started = started = self._begin(evaluator, dataloader, description, metric_key_prefix)
+            self._batch_count = 0
             output = super().evaluation_loop(dataloader, *arguments)
         finally:
             self._started, self._batch_count = outer, outer_count
+        if started is None:
+            return output
         validation = evaluator.score(started, may_replace=self._is_training)
-        if len(set(validation.returned)) > 1:
-            raise ValueError("split returned None for some batches only: return None for all of a dataset, or for none")
+        if len(validation.returned) > 1:
+            raise ValueError(
+                "split returned None or Prompts without target for some batches only: do that for all of a dataset, or "
+                "for none"
+            )
+        if True not in validation.returned:
+            return output
         numbers = {logged: number.value for logged, number in validation.numbers.items()}
         taken = sorted(numbers.keys() & output.metrics.keys())
         if taken:
             raise ValueError(f"compute_metrics returns {taken[0]!r}, like the evaluator: rename one of them")
         output.metrics.update(numbers)
+        self._parts = {
+            validation.naming.render(score.name._replace(detail=part)): value
+            for score in validation.scored
+            for part, value in score.result.parts.items()
+        }
         step, epoch = self._loaded or (self.state.global_step, self.state.epoch)
         evaluator.publish(started, validation, step, epoch, shown_step=self.state.global_step)
         return output
+
+    def _begin(self, evaluator: Evaluator, dataloader: Any, description: str, prefix: str) -> StartedValidation | None:
+        """Begin an evaluation; None for a dataset that is not scored. Collective."""
+        _, _, dataset = prefix.partition("_")
+        if evaluator.options.labels_of(dataset) == []:
+            return None
+        self._check_generation()
+        stage = "test" if description == "Prediction" else "val"
+        decodes = hasattr(self.processing_class, "batch_decode")
+        started = evaluator.begin(
+            stage,
+            [""],
+            [dataloader],
+            Origin("prediction_step"),
+            naming=_name_stage(evaluator, prefix, stage),
+            dataset=dataset,
+            decoder=self.processing_class if decodes else None,
+            loggers=self._find_loggers(stage),
+            device=self.args.device,
+        )
+        _check_loader(dataloader)  # the evaluator counts what a stream has been read
+        return started
 
     def prediction_step(
         self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None, **kwargs: Any
     ) -> tuple[Any, Any, Any]:
         """Generate from a batch, and count its sentences. The Trainer calls this."""
-        started = self._started
-        if started is None:
+        evaluator, started = self.evaluator, self._started
+        if evaluator is None or started is None:
             return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys, **kwargs)  # type: ignore[no-any-return]
         batch_idx, self._batch_count = self._batch_count, self._batch_count + 1
         inputs_of_loss = copy.copy(inputs)
@@ -199,10 +184,10 @@ class EvaluatorMixin(GeneratorMixin):
             loss, _, _ = super().prediction_step(model, inputs_of_loss, True, ignore_keys, **kwargs)
             return loss, None, None
         if prompts.target is None and started.stage == "val":
+            names = [name for name, value in inputs.items() if value is not None]
             raise ValueError(
-                f"evaluate needs references, but a batch has no {self._label_names[0]!r}, only {sorted(inputs)}: set "
-                "label_names in the TrainingArguments if they have another name, or use predict to generate without "
-                "references"
+                f"evaluate needs references, but split found none in a batch with {names}: set label_names in the "
+                "TrainingArguments if they have another name, or use predict to generate without references"
             )
         if self._is_encoder_decoder and not self._overrides("complete"):
             loss, preds, returned = super().prediction_step(model, inputs_of_loss, False, ignore_keys, **kwargs)
@@ -213,20 +198,15 @@ class EvaluatorMixin(GeneratorMixin):
                 loss, _, _ = super().prediction_step(model, inputs_of_loss, True, ignore_keys, **kwargs)
             preds = self.complete(prompts)
             returned = self._prepare_input(prompts.target) if isinstance(prompts.target, Tensor) else None
-        output = Output(preds, prompts.target, prompts.source, index=prompts.index, group=prompts.group)
-        started.collector.update(output, batch_idx)
+        if prompts.target is None:
+            started.collector.skip()
+        else:
+            evaluator.warn_once.about_all(self._find_mistakes(prompts, preds))
+            output = Output(preds, prompts.target, prompts.source, index=prompts.index, group=prompts.group)
+            started.collector.update(output, batch_idx)
         if prediction_loss_only or not isinstance(preds, Tensor):
             return loss, None, None
         return loss, preds, returned
-
-    def _suspect_sampling(self, evaluator: Evaluator) -> None:
-        """Warn about sampling that nobody asked for: instruction-tuned models ship with it."""
-        settings = self._generation
-        if not self._overrides("complete") and "do_sample" not in settings.arguments and settings.find("do_sample"):
-            evaluator.warn_once(
-                "generation_config.do_sample is True, so answers are random, and scores depend on batches and "
-                "processes: set gen_kwargs = {'do_sample': False}, or True if that is meant."
-            )
 
     def train(self, resume_from_checkpoint: Any = None, trial: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Train. A new run forgets the best validation of another one. Collective."""
@@ -266,19 +246,21 @@ class EvaluatorMixin(GeneratorMixin):
         if state is None and not evaluator.state_dict():
             evaluator.warn_once(f"There is no {str(path)!r}, so the next evaluation counts as the first.")
 
-    def _find_loggers(self, stage: str) -> Sequence[Any]:
+    def _find_loggers(self, stage: str) -> list[Any]:
         """The writer of TensorBoard, and the run of W&B, if the Trainer reports to them."""
-        loggers = []
+        loggers: list[Any] = []
+        if not self.state.is_world_process_zero:
+            return loggers
         for callback in self.callback_handler.callbacks:
             if getattr(callback, "tb_writer", True) is None and stage == "val":
-                if (
-                    getattr(callback, "logging_dir", "") is None
-                ):  # it is set when the training begins, in Transformers 5
+                # Transformers 5 sets the folder when a training begins.
+                if getattr(callback, "logging_dir", "") is None:
                     from transformers.integrations.integration_utils import default_logdir
 
                     callback.logging_dir = str(Path(self.args.output_dir, default_logdir()))
                 callback._init_summary_writer(self.args)  # as the Trainer does when it logs this evaluation
-            loggers += [getattr(callback, "tb_writer", None), getattr(getattr(callback, "_wandb", None), "run", None)]
+            wandb = getattr(callback, "_wandb", None)
+            loggers += [getattr(callback, "tb_writer", None), getattr(wandb, "run", None)]
         return [logger for logger in loggers if logger is not None]
 
     def _open_record(self, trial: Any) -> None:
@@ -292,6 +274,85 @@ class EvaluatorMixin(GeneratorMixin):
             evaluator.open_record(output_dir / "translations")
         elif folder is not None:
             evaluator.open_record(Path(folder, output_dir.relative_to(self.args.output_dir)))
+
+
+def add_evaluator(trainer: Any, evaluator: Evaluator, **attributes: Any) -> None:
+    """Make a trainer that exists already score what its model generates, as :class:`EvaluatorMixin` does.
+
+    Example:
+        For a framework or a notebook that makes its own trainer::
+
+            add_evaluator(trainer, Evaluator(CorpusBLEU(percent=True)), gen_kwargs={"max_new_tokens": 256})
+            trainer.train()
+
+    Args:
+        trainer: the trainer, whose class becomes a subclass of :class:`EvaluatorMixin` and of its own class.
+        evaluator: the evaluator.
+        attributes: what a subclass would set or override, such as ``gen_kwargs``, or a function ``split``.
+
+    Raises:
+        TypeError: if it has an evaluator already, and for the attributes that do not exist.
+        TypeError, ValueError: see :class:`EvaluatorMixin`.
+    """
+    kind = type(trainer)
+    if isinstance(trainer, EvaluatorMixin):
+        raise TypeError(f"{kind.__name__} has an EvaluatorMixin already: set trainer.evaluator")
+    unknown = [name for name in attributes if not hasattr(EvaluatorMixin, name)]
+    if unknown:
+        raise TypeError(f"EvaluatorMixin has no attribute {unknown[0]!r}")
+    _check_evaluator(evaluator, trainer)
+    trainer.__class__ = type(kind.__name__, (EvaluatorMixin, kind), {"__module__": kind.__module__, **attributes})
+    trainer.evaluator = evaluator
+
+
+def _check_evaluator(evaluator: Any, trainer: Any) -> None:
+    """Raise an error if an evaluator cannot be used in a Trainer, and warn about likely mistakes."""
+    if not isinstance(evaluator, Evaluator):
+        raise TypeError(f"'evaluator' must be an Evaluator, such as Evaluator(CorpusBLEU()), got {evaluator!r}")
+    if getattr(trainer.args, "use_legacy_prediction_loop", False):
+        raise ValueError("EvaluatorMixin needs evaluation_loop: set use_legacy_prediction_loop=False")
+    if not all(naming.log_name.startswith("{stage}_") for naming in evaluator.namings.values()):
+        log_name = evaluator.options.log_name
+        raise ValueError(f"in a Trainer, 'log_name' must begin with '{{stage}}_', got {log_name!r}")
+    check_names("metrics", [*evaluator.metrics], reserved=_RESERVED)
+    _suspect_only(evaluator, trainer.eval_dataset)
+    _suspect_best_model(evaluator, trainer.args)
+
+
+def _suspect_only(evaluator: Evaluator, datasets: Any) -> None:
+    """Warn about entries of `only` that name no dataset, if datasets have names."""
+    if not isinstance(datasets, Mapping):
+        return
+    for entry in evaluator.options.only or ():
+        if not any(f"{entry}/".startswith(f"{name}/") for name in datasets):
+            evaluator.warn_once(
+                f"'only' has {entry!r}, but the evaluation datasets are {sorted(datasets)}. An entry is the name of a "
+                "dataset, or DATASET/GROUP."
+            )
+
+
+def _suspect_best_model(evaluator: Evaluator, args: Any) -> None:
+    """Warn if the Trainer would take worse scores for better ones."""
+    best = str(args.metric_for_best_model)
+    logged = best if best.startswith("eval_") else f"eval_{best}"
+    # The dataset may have any name: "eval_news_bleu" begins with "eval" or "eval_news".
+    stages = [logged[: match.start()] for match in re.finditer("_", logged)]
+    for stage in stages:
+        number = describe_number(logged, _name_stage(evaluator, stage, "val"), evaluator.metrics)
+        if number is None or number.higher_is_better is None:
+            continue
+        is_higher = number.higher_is_better
+        if args.greater_is_better != is_higher:
+            evaluator.warn_once(
+                f"metric_for_best_model={best!r} needs greater_is_better={is_higher}. (Or, for a function whose "
+                f"direction is wrong, FunctionMetric(function, higher_is_better={not is_higher}).)"
+            )
+        is_plateau = getattr(args, "lr_scheduler_type", "") == "reduce_lr_on_plateau"
+        if is_higher and is_plateau and (args.lr_scheduler_kwargs or {}).get("mode") != "max":
+            evaluator.warn_once(
+                f"lr_scheduler_type='reduce_lr_on_plateau' lowers the learning rate while {best!r} rises: set "
+                "lr_scheduler_kwargs={'mode': 'max'}."
+            )
 
 
 def _name_stage(evaluator: Evaluator, prefix: str, stage: str) -> Naming:
@@ -310,7 +371,7 @@ class TrainerNaming(Naming):
 
 def _check_loader(dataloader: Any) -> None:
     """Raise an error if several processes may score the same sentences, and nothing tells which."""
-    if process_count() > 1 and distributed_index(dataloader, 0) is None:
+    if process_count() > 1 and find_index(dataloader, 0) is None:
         raise ValueError(
             "repeated sentences of the evaluation dataset cannot be found: give it a length and at most one worker, or "
             "let one process read it, with accelerator_config={'dispatch_batches': True, 'split_batches': True}; a "
@@ -323,9 +384,8 @@ def _check_ids(preds: Any, target: Any) -> None:
     shape = tuple(getattr(preds, "shape", ()))
     if len(shape) == 2 and (target is None or len(preds) == len(target)):
         return
-    count = "the" if target is None else f"each of {len(target)}"
     raise TypeError(
-        f"predictions must be generated ids of shape (sentences, tokens), a row for {count} labels, got a "
+        "predictions must be generated ids of shape (sentences, tokens), a row per label, got a "
         f"{type(preds).__name__} of shape {shape} (logits? several per label?): use Seq2SeqTrainer with "
         "predict_with_generate=True in its Seq2SeqTrainingArguments"
     )

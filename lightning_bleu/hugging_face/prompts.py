@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 IGNORED = -100
 """The label of tokens that the loss ignores."""
+_NOT_OF_PROMPTS = frozenset({"position_ids", "rope_deltas", "cache_position", "past_key_values", "use_cache"})
+"""Arguments of a model that hold for whole rows only. ``generate`` makes its own for prompts."""
 
 
 class Prompts(NamedTuple):
@@ -23,7 +26,8 @@ class Prompts(NamedTuple):
 
     Attributes:
         inputs: arguments of ``model.generate``, with a row for each prompt, padded on the left.
-        target: the references, in any form that :meth:`.CorpusBLEU.update` takes; None to score nothing.
+        target: the references, in any form that :meth:`.CorpusBLEU.update` takes; None if there are none: ``predict``
+            then generates, and nothing is scored.
         source: the sources that are shown and that metrics may need, as strings or ids.
         index: the position in the dataset of each prompt.
         group: a label per prompt, such as its language, for a score per group.
@@ -37,10 +41,6 @@ class Prompts(NamedTuple):
     source: Any = None
     index: Any = None
     group: Any = None
-
-
-_NOT_OF_PROMPTS = frozenset({"position_ids", "rope_deltas", "cache_position", "past_key_values", "use_cache"})
-"""Arguments of a model that hold for whole rows only. ``generate`` makes its own for prompts."""
 
 
 def find_generation_inputs(model: Any, inputs: Mapping[str, Any], label_names: Collection[str]) -> dict[str, Any]:
@@ -69,8 +69,8 @@ def find_prompts(inputs: Mapping[str, Any], labels: Tensor | None) -> tuple[Tens
         which tokens are prompts, and the labels of the last answers, -100 elsewhere.
 
     Raises:
-        ValueError: if the batch does not say what is padding, if its rows are packed, or if a row has no prompt or no
-            answer.
+        ValueError: if the batch does not say what is padding, if its rows are packed, if labels are not those of the
+            rows, or if a row has no prompt or no answer.
 
     Example:
         >>> ids, labels = torch.tensor([[5, 6, 7, 8]]), torch.tensor([[-100, 6, -100, 8]])
@@ -81,32 +81,54 @@ def find_prompts(inputs: Mapping[str, Any], labels: Tensor | None) -> tuple[Tens
     ids, mask = inputs.get("input_ids"), inputs.get("attention_mask")
     if ids is None or mask is None or mask.shape != ids.shape or _is_packed(mask, inputs.get("position_ids")):
         raise ValueError(
-            "to find prompts, a batch must have input_ids and an attention_mask of the same shape, with one sequence "
-            f"per row, got {sorted(inputs)}: use a data collator that pads, or override split. In SFTConfig, set "
-            "packing=False, or eval_packing=False"
+            "to find prompts, a batch must have input_ids, and an attention_mask of the same shape with one sequence "
+            f"per row, got {sorted(inputs)}: use a data collator that pads (not padding_free), or override split; in "
+            "SFTConfig, packing needs eval_packing=False and packing_strategy='wrapped'"
         )
     in_prompt = mask.bool()
     if labels is not None:
-        if labels.shape != ids.shape:
-            raise ValueError(
-                f"labels have shape {tuple(labels.shape)}, and input_ids {tuple(ids.shape)}, so they are not prompts "
-                "with their answers: if input_ids are prompts only, override split in the Trainer, and return "
-                "Prompts(inputs, labels)"
-            )
-        in_answer = labels != IGNORED
-        columns = torch.arange(ids.shape[1], device=ids.device)
-        end = torch.where(in_answer, columns, -1).amax(1, keepdim=True)  # of the last answer
-        start = torch.where(~in_answer & (columns < end), columns, -1).amax(1, keepdim=True) + 1
-        labels = labels.masked_fill(columns < start, IGNORED)
-        in_prompt = in_prompt & (columns < start) & (end >= 0)
-    is_empty = ~in_prompt.any(1)
-    if is_empty.any():
-        raise ValueError(
-            f"each row must have a prompt, and an answer behind it whose labels alone are not -100, unlike row "
-            f"{int(is_empty.nonzero()[0])}: mask the labels of the prompt (in TRL, give the dataset the columns "
-            "'prompt' and 'completion', or set assistant_only_loss=True for chats), or override split"
-        )
+        in_answer = _find_last_answers(ids, labels)
+        in_prompt = in_prompt & (in_answer.cumsum(1) == 0)
+        labels = labels.masked_fill(~in_answer, IGNORED)
+    _check_rows(
+        in_prompt.any(1),
+        "each row of a batch must have a prompt, whose labels are -100, got none in row {}: mask the labels of the "
+        "prompt (in TRL, give the dataset the columns 'prompt' and 'completion', or set assistant_only_loss=True for "
+        "chats), or override split",
+    )
     return in_prompt, labels
+
+
+def _find_last_answers(ids: Tensor, labels: Tensor) -> Tensor:
+    """Which tokens are in the last answer of their row. A ValueError for labels that are not those of the rows."""
+    if labels.shape != ids.shape:
+        raise ValueError(
+            f"labels have shape {tuple(labels.shape)}, and input_ids {tuple(ids.shape)}, so they are not prompts with "
+            "their answers: if input_ids are prompts only, override split in the Trainer"
+        )
+    is_label = labels != IGNORED
+    begins = is_label & ~pad(is_label, (1, 0))[:, :-1]
+    number = begins.cumsum(1)  # of the answer: [-100, 6, 6, -100, 7] -> [0, 1, 1, 1, 2]
+    in_answer = is_label & (number == number[:, -1:])
+    _check_rows(
+        in_answer.any(1),
+        "each row of a batch must have an answer, whose labels are not -100, got none in row {}: its end may have been "
+        "cut",
+    )
+    start = in_answer.int().argmax(1, keepdim=True)
+    begin_alike = labels.gather(1, start) == ids.gather(1, start)
+    _check_rows(
+        begin_alike[:, 0],
+        "the answer in row {} begins with another id in labels than in input_ids: do not shift labels, because the "
+        "model does; if input_ids are prompts only, override split in the Trainer",
+    )
+    return in_answer
+
+
+def _check_rows(is_right: Tensor, message: str) -> None:
+    """Raise a ValueError, with the number of the first wrong row in its message."""
+    if not is_right.all():
+        raise ValueError(message.format(int(is_right.int().argmin())))
 
 
 def _is_packed(mask: Tensor, position_ids: Tensor | None) -> bool:

@@ -11,6 +11,8 @@ from lightning_bleu.evaluation.validation import Validation
 
 Layout: TypeAlias = dict[str, dict[str, list[Any]]]
 """Charts by section and title, as ``SummaryWriter.add_custom_scalars`` takes them."""
+_LINES, _BAND = "Multiline", "Margin"
+"""What TensorBoard calls the kinds of charts."""
 
 
 def lay_out_charts(validation: Validation) -> Layout:
@@ -31,7 +33,14 @@ def lay_out_charts(validation: Validation) -> Layout:
             details = ["difference", "difference_low", "difference_high"]
             layout["Comparison with the best"][title] = _make_band(validation, score, details)
         layout["Parts"] |= _chart_components(validation, score)
-    return {section: charts for section, charts in layout.items() if charts}
+    return {section: _order_charts(charts) for section, charts in layout.items() if charts}
+
+
+def _order_charts(charts: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Charts in the order that TensorBoard needs: it shows lines first, and then bands in reverse order."""
+    lines = {title: chart for title, chart in charts.items() if chart[0] == _LINES}
+    bands = {title: chart for title, chart in charts.items() if chart[0] == _BAND}
+    return lines | dict(reversed(bands.items()))
 
 
 def _chart_components(validation: Validation, score: Scored) -> dict[str, list[Any]]:
@@ -47,12 +56,12 @@ def _chart_components(validation: Validation, score: Scored) -> dict[str, list[A
 
 def _make_lines(names: Sequence[str]) -> list[Any]:
     """Lines, whose names are regular expressions that must match from the start."""
-    return ["Multiline", [f"^{re.escape(name)}$" for name in names]]
+    return [_LINES, [f"^{re.escape(name)}$" for name in names]]
 
 
 def _make_band(validation: Validation, score: Scored, details: Sequence[str]) -> list[Any]:
     """A line between the ends of an interval."""
-    return ["Margin", [_show_name(validation, score, detail) for detail in details]]
+    return [_BAND, [_show_name(validation, score, detail) for detail in details]]
 
 
 def _show_name(validation: Validation, score: Scored, detail: str = "") -> str:

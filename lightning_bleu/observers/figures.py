@@ -30,6 +30,9 @@ _TAIL = 0.05
 _ROUND_NUMBERS = [digit * 10**zeros for zeros in range(9) for digit in (1, 2, 5)]
 _RESAMPLES = 200
 _BLUE = "#0072B2"  # from the color-blind safe palette of Okabe and Ito
+_TICK_SIZE = 8
+_BAR_LABELS_WIDTH = 300
+"""The number of characters that fit side by side below the bars, times their size in points."""
 
 
 def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings, confidence: float | None = None) -> Figure:
@@ -69,6 +72,9 @@ def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings, confidence
     bars = axes.bar(bar_labels, scores, yerr=errors, color=_BLUE)
     axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
     axes.margins(y=0.15)
+    axes.set_ylim(0, max(1, axes.get_ylim()[1]))  # all may be 0 before the training
+    longest = max(len(line) for label in bar_labels for line in label.split("\n"))
+    axes.tick_params(axis="x", labelsize=min(_TICK_SIZE, _BAR_LABELS_WIDTH / (longest * len(labels))))
     return axes.figure  # type: ignore[return-value]
 
 
@@ -107,6 +113,6 @@ def _axes(title: str, x_label: str) -> Axes:
     axes = figure.add_subplot()
     axes.set_title(title, loc="left", fontsize=9, fontweight="bold")
     axes.set_xlabel(x_label, fontsize=9)
-    axes.tick_params(labelsize=8)
+    axes.tick_params(labelsize=_TICK_SIZE)
     axes.spines[["top", "right"]].set_visible(False)
     return axes

@@ -53,17 +53,8 @@ class LoaderView(NamedTuple):
         """Findings and samples as a table of plain values: its columns, and its rows."""
         has_groups = any(sample.group is not None for panel in self.panels for sample in panel.samples)
         labels = ["group"] if has_groups else []
-        columns = [
-            "step",
-            "number",
-            "shown as",
-            *labels,
-            *self.digits,
-            "source",
-            "hypothesis",
-            "references",
-            "signature",
-        ]
+        columns = ["step", "number", "shown as", *labels, *self.digits]
+        columns += ["source", "hypothesis", "references", "signature"]
         rows: list[list[Any]] = []
         for finding in self.findings:
             row = dict.fromkeys(columns, None) | {"step": step, "number": 0, "shown as": "finding"}

@@ -247,7 +247,7 @@ def score_samples(
         settings: how texts are tokenized.
     """
     numbers = list(by_number)
-    scores_by_name = _score(rows_by_score, numbers)
+    scores_by_name = {name: rows.select(numbers).score_sentences().tolist() for name, rows in rows_by_score.items()}
     percent = {name: of_score.scorer.percent for name, of_score in rows_by_score.items()}
     samples = []
     for place, (number, sentence) in enumerate(by_number.items()):
@@ -255,11 +255,6 @@ def score_samples(
         scores_of_sentence = {name: of_score[place] for name, of_score in scores_by_name.items()}
         samples.append(Sample(number + 1, lines, sentence.source, scores_of_sentence, percent, sentence.group))
     return samples
-
-
-def _score(rows_by_score: Mapping[str, SentenceRows], numbers: Sequence[int]) -> dict[str, list[float]]:
-    """The scores of some sentences, for each score."""
-    return {name: rows.select(numbers).score_sentences().tolist() for name, rows in rows_by_score.items()}
 
 
 def split_line(text: str, is_tokenized: bool, settings: BLEUSettings) -> Line:

@@ -1,4 +1,4 @@
-"""Metrics of other tasks for an evaluator: WER, CER, TER, ROUGE, exact match, and token counts.
+"""Metrics of other tasks for an evaluator: WER, CER, TER, ROUGE, and exact match.
 
 A leaf: it imports ``core`` and ``evaluation``, and nothing imports it.
 """

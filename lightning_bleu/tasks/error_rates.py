@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar
@@ -13,30 +13,37 @@ import numpy as np
 from sacrebleu.metrics.ter import TER as SacreTER
 
 from lightning_bleu.evaluation.functions import FunctionScorer
-from lightning_bleu.tasks.task_metric import Normalizer, TaskMetric, check_installed, normalize_all
+from lightning_bleu.tasks.task_metric import Normalizer, TaskMetric, check_installed, normalize_text
 
 # Speech recognition
+
+_EDITS = ("insertions", "deletions", "substitutions")
 
 
 class ErrorRate(TaskMetric):
     """The errors per unit of the references: :class:`WER` and :class:`CER`."""
 
-    unit: ClassVar[str]
-    """What is counted, for the signature."""
-    library = "rapidfuzz"
+    is_error_rate = True
+    versions: ClassVar[Mapping[str, str]] = {"rapidfuzz": "rapidfuzz"}
     has_counts = True
+    unit: ClassVar[str]
+    """What is counted."""
+    aspects: ClassVar[Collection[str]]
+    """What of a text that is not normalized changes the score, besides subwords."""
 
     def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
         check_installed(type(self).__name__, "rapidfuzz", "wer")
         count = partial(count_errors, split=self.split, normalize=normalize)
-        options = {"normalize": normalize}
-        super().__init__(count, options, percent=percent, higher_is_better=False, perfect=0, fields={"unit": self.unit})
-        self.column_names = ["errors", self.unit, "insertions", "deletions", "substitutions"]
+        super().__init__(count, {"normalize": normalize}, percent=percent, sees=self.aspects)
 
     @staticmethod
     @abstractmethod
     def split(text: str) -> Sequence[str]:
         """The units of a text."""
+
+    def describe_settings(self) -> Mapping[str, str]:
+        """What is counted."""
+        return {"unit": self.unit}
 
 
 class WER(ErrorRate):
@@ -71,11 +78,8 @@ class WER(ErrorRate):
 
     short_name = "wer"
     unit = "words"
-
-    def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
-        super().__init__(normalize, percent=percent)
-        if normalize is None:
-            self.sees = {*self.sees, "spaces"}
+    column_names = ("errors", unit, *_EDITS)
+    aspects = ("case", "punctuation", "spaces")
 
     @staticmethod
     def split(text: str) -> Sequence[str]:
@@ -109,6 +113,8 @@ class CER(ErrorRate):
 
     short_name = "cer"
     unit = "characters"
+    column_names = ("errors", unit, *_EDITS)
+    aspects = ("case", "punctuation")
 
     @staticmethod
     def split(text: str) -> Sequence[str]:
@@ -139,10 +145,10 @@ def count_errors(
 
     rows: list[tuple[int, ...]] = []
     for hypothesis, references_of_it in zip(hypotheses, references):
-        items = split(*normalize_all([hypothesis], normalize))
+        items = split(normalize_text(hypothesis, normalize))
         candidates = []
-        for reference in normalize_all(references_of_it, normalize):
-            reference_items = split(reference)
+        for reference in references_of_it:
+            reference_items = split(normalize_text(reference, normalize))
             candidates.append((Levenshtein.distance(reference_items, items), len(reference_items), reference_items))
         errors, length, closest = min(candidates, key=_closeness)
         kinds = Counter(edit.tag for edit in Levenshtein.editops(closest, items)) if errors else Counter[str]()
@@ -186,7 +192,7 @@ class TER(TaskMetric):
         percent: score in percent.
 
     Raises:
-        TypeError: for options of the wrong type.
+        TypeError: if `percent` is not a boolean.
 
     Notes:
         TER (Snover et al. 2006, https://aclanthology.org/2006.amta-papers.25). Lower is better. Of several references,
@@ -195,7 +201,8 @@ class TER(TaskMetric):
     """
 
     short_name = "ter"
-    library = "sacrebleu"
+    is_error_rate = True
+    versions: ClassVar[Mapping[str, str]] = {"version": "sacrebleu"}  # as sacreBLEU names its own
 
     def __init__(
         self,
@@ -213,16 +220,20 @@ class TER(TaskMetric):
             "case_sensitive": case_sensitive,
         }
         count = partial(count_edits, ter=SacreTER(normalized, no_punct, asian_support, case_sensitive))
-        fields = {
-            "case": "mixed" if case_sensitive else "lc",
+        aspects = {"case": case_sensitive, "punctuation": not no_punct, "spaces": not asian_support}
+        sees = [aspect for aspect, is_seen in aspects.items() if is_seen]
+        super().__init__(count, options, percent=percent, sees=sees)
+
+    def describe_settings(self) -> Mapping[str, str]:
+        """The options, as sacreBLEU names them."""
+        options = self.options
+        return {
+            "case": "mixed" if options["case_sensitive"] else "lc",
             "tok": "tercom",
-            "norm": "yes" if normalized else "no",
-            "punct": "no" if no_punct else "yes",
-            "asian": "yes" if asian_support else "no",
+            "norm": "yes" if options["normalized"] else "no",
+            "punct": "no" if options["no_punct"] else "yes",
+            "asian": "yes" if options["asian_support"] else "no",
         }
-        super().__init__(count, options, percent=percent, higher_is_better=False, perfect=0, fields=fields)
-        seen = {"subwords": True, "case": case_sensitive, "punctuation": not no_punct, "spaces": not asian_support}
-        self.sees = [aspect for aspect, is_seen in seen.items() if is_seen]
 
     def scorer_of(self, name: str, score_name: str) -> FunctionScorer:
         """The edits over the words of the references; 1, as in sacreBLEU, if there are edits and no words."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from lightning_bleu.tasks.task_metric import Normalizer, TaskMetric, normalize_all
+from lightning_bleu.tasks.task_metric import Normalizer, TaskMetric, normalize_text
 
 # Questions
 
@@ -34,7 +34,7 @@ class ExactMatch(TaskMetric):
 
     def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
         match = partial(find_exact, normalize=normalize)
-        super().__init__(match, {"normalize": normalize}, percent=percent, higher_is_better=True, perfect=1)
+        super().__init__(match, {"normalize": normalize}, percent=percent)
 
 
 def find_exact(
@@ -48,6 +48,6 @@ def find_exact(
     """
     matches = []
     for hypothesis, references_of_it in zip(hypotheses, references):
-        (answer,) = normalize_all([hypothesis], normalize)
-        matches.append(answer in normalize_all(references_of_it, normalize))
+        answers = [normalize_text(reference, normalize) for reference in references_of_it]
+        matches.append(normalize_text(hypothesis, normalize) in answers)
     return matches

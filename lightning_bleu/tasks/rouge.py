@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 from lightning_bleu.core.settings import describe
-from lightning_bleu.tasks.task_metric import Normalizer, TaskMetric, check_installed, normalize_all
+from lightning_bleu.tasks.task_metric import Normalizer, TaskMetric, check_callable, check_installed, normalize_text
 
 # Summarization
 
@@ -40,7 +40,7 @@ class ROUGE(TaskMetric):
     Raises:
         ModuleNotFoundError: without rouge-score: ``pip install 'lightning-bleu[rouge]'``.
         TypeError: for options of the wrong type.
-        ValueError: for unknown or repeated keys, and for a stemmer with a tokenizer, which would ignore it.
+        ValueError: for unknown keys, and for a stemmer with a tokenizer, which would ignore it.
 
     Notes:
         ROUGE (Lin 2004, https://aclanthology.org/W04-1013), with the scores of rouge-score. ``parts=["recall"]`` of an
@@ -48,7 +48,7 @@ class ROUGE(TaskMetric):
     """
 
     short_name = "rouge"
-    library = "rouge-score"
+    versions: ClassVar[Mapping[str, str]] = {"rouge-score": "rouge-score"}
     column_names = ("fmeasure", "summaries", "precision", "recall")
 
     def __init__(
@@ -66,23 +66,23 @@ class ROUGE(TaskMetric):
         if tokenizer is not None and use_stemmer:
             raise ValueError("'use_stemmer' has no effect with a 'tokenizer' of your own: stem the tokens there")
         keys = tuple(keys)
-        wrapped = None if tokenizer is None else SimpleNamespace(tokenize=getattr(tokenizer, "tokenize", tokenizer))
+        RougeScorer(keys).score("", "")  # raises an error for unknown keys
+        tokenize = getattr(tokenizer, "tokenize", tokenizer)
+        check_callable("tokenizer", tokenize)
+        wrapped = None if tokenizer is None else SimpleNamespace(tokenize=tokenize)
         scorer = RougeScorer(keys, use_stemmer, tokenizer=wrapped)
-        scorer.score("", "")  # raises an error for unknown keys
-        super().__init__(
-            partial(score_rouge, scorer=scorer, normalize=normalize),
-            {"keys": keys, "use_stemmer": use_stemmer, "normalize": normalize, "tokenizer": tokenizer},
-            percent=percent,
-            higher_is_better=dict.fromkeys(keys, True),
-            perfect=1,
-            fields={
-                "stemmer": "yes" if use_stemmer else "no",
-                "tok": "rouge-score" if tokenizer is None else describe(tokenizer),
-            },
-        )
-        self.sees = ["subwords"]
-        if tokenizer is None and normalize is None:
-            self.sees.append("latin")
+        score = partial(score_rouge, scorer=scorer, normalize=normalize)
+        options = {"keys": keys, "use_stemmer": use_stemmer, "normalize": normalize, "tokenizer": tokenizer}
+        sees = ("latin",) if tokenizer is None else ()
+        super().__init__(score, options, percent=percent, sees=sees, score_names=keys)
+
+    def describe_settings(self) -> Mapping[str, str]:
+        """The stemmer and the tokenizer."""
+        tokenizer = self.options["tokenizer"]
+        return {
+            "stemmer": "yes" if self.options["use_stemmer"] else "no",
+            "tok": "rouge-score" if tokenizer is None else describe(tokenizer),
+        }
 
 
 def score_rouge(
@@ -102,8 +102,8 @@ def score_rouge(
     """
     scores: dict[str, list[tuple[float, ...]]] = {key: [] for key in scorer.rouge_types}
     for hypothesis, references_of_it in zip(hypotheses, references):
-        (summary,) = normalize_all([hypothesis], normalize)
-        best = scorer.score_multi(normalize_all(references_of_it, normalize), summary)
+        targets = [normalize_text(reference, normalize) for reference in references_of_it]
+        best = scorer.score_multi(targets, normalize_text(hypothesis, normalize))
         for key, score in best.items():
             scores[key].append((score.fmeasure, 1, score.precision, score.recall))
     return scores

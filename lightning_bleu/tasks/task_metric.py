@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from lightning_bleu.core.forms import InputCounts
@@ -27,16 +26,16 @@ class TaskMetric(FunctionMetric):
         function: the function.
         options: the options by name, as the user passed them.
         percent: whether scores are in 0..100 rather than in 0..1.
-        higher_is_better: whether higher scores are better, perhaps by the name of the score.
-        perfect: the best score that a sentence can have, in 0..1.
-        fields: what else its signature names.
-
-    Attributes:
-        library: the package that computes it; empty for none.
+        sees: what of a text changes its scores, besides subwords; see
+            :class:`lightning_bleu.core.evaluator_metric.EvaluatorMetric`. Nothing is known of a normalized text.
+        score_names: the names of its scores; ``""`` for a single one.
     """
 
     short_name: ClassVar[str]
-    library: ClassVar[str] = ""
+    is_error_rate: ClassVar[bool] = False
+    """Whether a score of 0 is perfect, and lower is better, rather than 1 and higher."""
+    versions: ClassVar[Mapping[str, str]] = {}
+    """The packages that compute it, by the names of their versions in the signature."""
 
     def __init__(
         self,
@@ -44,14 +43,16 @@ class TaskMetric(FunctionMetric):
         options: Mapping[str, Any],
         *,
         percent: bool,
-        higher_is_better: bool | Mapping[str, bool],
-        perfect: float,
-        fields: Mapping[str, str] = MappingProxyType({}),
+        sees: Collection[str] = ("case", "punctuation"),
+        score_names: Sequence[str] = ("",),
     ) -> None:
+        normalize = options.get("normalize")
+        check_callable("normalize", normalize)
+        higher_is_better = dict.fromkeys(score_names, not self.is_error_rate)
+        perfect = 0 if self.is_error_rate else 1
         super().__init__(function, higher_is_better=higher_is_better, percent=percent, perfect=perfect)
         self.options = dict(options)
-        self._signature_fields = dict(fields)
-        self.sees = {"subwords"} if options.get("normalize") else {"subwords", "case", "punctuation"}
+        self.sees = {"subwords"} if normalize else {"subwords", *sees}
 
     def __repr__(self) -> str:
         given = describe_options({**self.options, "percent": self.percent}, defaults_of=type(self))
@@ -74,26 +75,31 @@ class TaskMetric(FunctionMetric):
             TypeError: for a setting that has been a callable, of which only the name is known.
         """
         options = {name: value for name, value in settings.items() if name != "higher_is_better"}
-        if isinstance(options.get("normalize"), str) or isinstance(options.get("tokenizer"), str):
-            raise TypeError(f"{cls.__name__} had a callable as an option, of which only the name is known: {options}")
         return cls(**options, percent=percent)
 
     def signature(self, inputs: InputCounts) -> str:
         """Everything that the scores of such sentences depend on, in one line."""
-        fields = {"nrefs": inputs.reference_count, **self._signature_fields}
+        fields = {"nrefs": inputs.reference_count, **self.describe_settings()}
         if "normalize" in self.options:
             normalize = self.options["normalize"]
             fields["normalize"] = "no" if normalize is None else describe(normalize)
-        versions = {}
-        if self.library:
-            name = "version" if self.library == "sacrebleu" else self.library  # sacreBLEU calls its own so
-            versions[name] = importlib.metadata.version(self.library)
+        versions = {name: importlib.metadata.version(package) for name, package in self.versions.items()}
         return join_signature(fields, versions)
 
+    def describe_settings(self) -> Mapping[str, str]:
+        """What the signature names besides the references and `normalize`."""
+        return {}
 
-def normalize_all(texts: Sequence[str], normalize: Normalizer | None) -> Sequence[str]:
-    """Texts as they are compared."""
-    return texts if normalize is None else list(map(normalize, texts))
+
+def normalize_text(text: str, normalize: Normalizer | None) -> str:
+    """A text as it is compared."""
+    return text if normalize is None else normalize(text)
+
+
+def check_callable(name: str, value: Any) -> None:
+    """Raise a TypeError for anything but a callable or None."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name!r} must be a function, got {value!r}")
 
 
 def check_installed(metric: str, module: str, extra: str) -> None:

@@ -1,7 +1,7 @@
 """Charts as SVG, drawn by matplotlib.
 
-Text stays text, and what is neither a line nor a dot of a series has the color of the text around the chart: a notebook
-does not say whether it is light or dark.
+Text stays text, and everything but the line and its band has the color of the text around the chart: a notebook does
+not say whether it is light or dark.
 """
 
 from __future__ import annotations
@@ -86,5 +86,6 @@ def _make_figure(chart: Chart, points: Sequence[Point]) -> Figure:
     axes.yaxis.get_major_formatter().set_useOffset(False)  # type: ignore[attr-defined]
     axes.set_axisbelow(True)
     axes.set_xlabel(to_line(chart.x_label))
+    axes.locator_params(axis="x", nbins=5, integer=True)
     axes.xaxis.set_major_formatter("{x:,.10g}")
     return figure

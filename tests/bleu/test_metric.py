@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU
@@ -33,9 +32,8 @@ def test_batches_of_all_kinds_make_one_corpus() -> None:
     assert "|tok:13a+ids+tokens|" in metric.signature
 
 
-@pytest.mark.parametrize("keep_sentences", [False, True])
-def test_a_batch_of_empty_lists_is_of_no_kind(keep_sentences: bool) -> None:
-    metric = CorpusBLEU(keep_sentences=keep_sentences)
+def test_a_batch_of_empty_lists_is_of_no_kind() -> None:
+    metric = CorpusBLEU()
     metric.update([[]], [[[]]])
     assert metric.signature.startswith("nrefs:1|case:mixed|eff:no|tok:?|")
     metric.update([[5, 6]], [[5, 6]])

@@ -8,7 +8,7 @@ from tests.helpers.counting import count
 def test_unknown_words_in_references_match_nothing_but_count_toward_the_length() -> None:
     # fairseq: "a unk b" against "a unk b" has two matches, and three tokens on both sides
     expected = [2, 0, 0, 0, 3, 2, 1, 0, 3, 3]  # matches, possible matches, and both lengths
-    assert count([[5, 3, 6]], [[5, 3, 6]], convention="fairseq", unk_id=3, max_order=4) == [expected]
+    assert count([[5, 3, 6]], [[5, 3, 6]], convention="fastai", unk_id=3, max_order=4) == [expected]
 
 
 def test_tokens_and_text_have_no_unknown_word() -> None:

@@ -18,7 +18,6 @@ from lightning_bleu import BLEUCallback, CorpusBLEU, Evaluator
 from lightning_bleu.compare import compare_systems
 from tests.helpers.callback_metrics import corpus_of, return_sentences
 from tests.helpers.files import limit_files, read_files, read_scores
-from tests.helpers.hugging_face import decode, make_items, make_trainer
 from tests.helpers.lightning import fit, make_loader
 
 SIZE = 40
@@ -47,8 +46,6 @@ class Loop:
         options: options of the evaluator.
     """
 
-    stage = "val"
-
     def __init__(self, folder: Path, **options: Any) -> None:
         self.folder = folder / "translations"
         self.switch = Switch()
@@ -63,10 +60,6 @@ class Loop:
         self.evaluator.start()
         self.evaluator.update(*corpus_of(range(SIZE), epoch=int(is_good))[:2])
         return self.evaluator.finish(0)["val_bleu"]
-
-    def run(self, validations: Callable[[], None]) -> None:
-        """Run some validations."""
-        validations()
 
     def read(self) -> tuple[Any, Any, Any]:
         """The results, the state, and the lines of the record. A line that is cut short is none."""
@@ -90,34 +83,6 @@ class LightningLoop(Loop):
 
     def _step(self, batch: torch.Tensor, epoch: int, *, is_good: bool) -> Any:
         return return_sentences(batch, int(is_good))
-
-
-class TransformersLoop(Loop):
-    """The same with the mixin, in Trainers of Transformers."""
-
-    stage = "eval"
-
-    def make(self, metrics: Any, **options: Any) -> Any:
-        return Evaluator(metrics, decoder=decode, **options)
-
-    def validate(self, is_good: bool) -> Any:
-        self.trainer.worse_from = 1000 if is_good else 0
-        self.trainer.evaluate()
-        return self.evaluator.results["eval_bleu"]
-
-    def run(self, validations: Callable[[], None]) -> None:
-        from transformers import TrainerCallback
-
-        class Validate(TrainerCallback):
-            """In the middle of a training."""
-
-            def on_step_end(self, *args: Any, **kwargs: Any) -> None:
-                validations()
-
-        options: dict[str, Any] = {"train_dataset": make_items(1), "eval_dataset": make_items(SIZE), "max_steps": 1}
-        folder = self.folder.parent / "trainer"
-        self.trainer = make_trainer(self.evaluator, output_dir=str(folder), callbacks=[Validate()], **options)
-        self.trainer.train()
 
 
 def to_plain(value: Any) -> Any:
@@ -145,20 +110,12 @@ def fail_in_the_scores(loop: Loop) -> AbstractContextManager[Any]:
     return limit_files(scores.stat().st_size + 300)
 
 
-FAILURES: list[Callable[[Loop], AbstractContextManager[Any]]] = [
-    fail_in_a_later_metric,
-    fail_in_the_translations,
-    fail_in_the_scores,
-]
-
-
-@pytest.mark.parametrize("kind", ["best", "first"])
-@pytest.mark.parametrize("fail", FAILURES)
-@pytest.mark.parametrize("loop_class", [Loop, LightningLoop, TransformersLoop])
+@pytest.mark.parametrize("fail", [fail_in_a_later_metric, fail_in_the_translations, fail_in_the_scores])
+@pytest.mark.parametrize("loop_class", [Loop, LightningLoop])
 def test_a_validation_that_failed_is_not_compared_with(
-    loop_class: type[Loop], fail: Callable[[Loop], AbstractContextManager[Any]], kind: Any, tmp_path: Path
+    loop_class: type[Loop], fail: Callable[[Loop], AbstractContextManager[Any]], tmp_path: Path
 ) -> None:
-    loop = loop_class(tmp_path, compare_to=kind, confidence=0.9)
+    loop = loop_class(tmp_path, compare_to="best", confidence=0.9)
 
     def try_to_validate() -> None:
         with fail(loop):
@@ -168,22 +125,16 @@ def test_a_validation_that_failed_is_not_compared_with(
             assert loop.read() == before
         loop.switch.is_off = False
 
-    def run_validations() -> None:
-        try_to_validate()
-        assert loop.read()[:2] == ({}, {})
-        bad = loop.validate(is_good=False)  # is the first
-        assert bad.comparison.score_b == bad.comparison.score_a == bad.score
-        try_to_validate()
-        assert loop.evaluator.results[f"{loop.stage}_bleu"] is bad
-        good = loop.validate(is_good=True)
-        assert (good.comparison.score_a, good.comparison.score_b) == (good.score, bad.score)
-        assert good.comparison.difference == good.score - bad.score > 0
-        assert (good.best, good.first) == ((good.score, None) if kind == "best" else (None, bad.score))
-        has_run.append(True)
-
-    has_run: list[bool] = []
-    loop.run(run_validations)
-    assert has_run == [True]
+    try_to_validate()
+    assert loop.read()[:2] == ({}, {})
+    bad = loop.validate(is_good=False)  # is the first
+    assert bad.comparison.score_b == bad.comparison.score_a == bad.score
+    try_to_validate()
+    assert loop.evaluator.results["val_bleu"] is bad
+    good = loop.validate(is_good=True)
+    assert (good.comparison.score_a, good.comparison.score_b) == (good.score, bad.score)
+    assert good.comparison.difference == good.score - bad.score > 0
+    assert good.best == good.score
 
 
 def test_a_logger_that_fails_does_not_undo_what_is_written(tmp_path: Path) -> None:

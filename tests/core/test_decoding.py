@@ -6,11 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas  # type: ignore[import-untyped]
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from tokenizers.decoders import ByteLevel
@@ -19,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.core.batch import decode, read_batch, read_sources
-from tests.helpers.counting import pad, remove_special_ids
+from tests.helpers.counting import pad
 from tests.helpers.text import Speller, spell
 
 ONE_STRING_PER_LIST = "'decoder' must return one string for each list of ids"
@@ -53,18 +50,17 @@ def test_a_decoder_may_be_a_tokenizer_or_its_method_or_any_callable(decoder: Any
     "decoder",
     [
         lambda rows: ["a"],
-        lambda rows: ["a"] * 3,
-        *(lambda rows: "ab" * 3, lambda rows: "a" * len(rows), lambda rows: dict.fromkeys(map(str, range(len(rows))))),
+        lambda rows: "a" * len(rows),
+        lambda rows: dict.fromkeys(map(str, range(len(rows)))),
         lambda rows: rows,
-        lambda rows: [None, "a"],
+        lambda rows: 5,
     ],
 )
 def test_a_decoder_must_return_one_string_per_list(decoder: Any) -> None:
     metric = CorpusBLEU(decoder=decoder)
-    for call in (metric.update, metric.forward):
-        with pytest.raises(TypeError, match=ONE_STRING_PER_LIST):
-            call([[1], [2]], ["b", "c"])
-        assert not metric.totals.any()
+    with pytest.raises(TypeError, match=ONE_STRING_PER_LIST):
+        metric.update([[1], [2]], ["b", "c"])
+    assert not metric.totals.any()
     with pytest.raises(TypeError, match=ONE_STRING_PER_LIST):
         corpus_bleu(["b", "c"], [[1], [2]], decoder=decoder)
     with pytest.raises(TypeError, match=ONE_STRING_PER_LIST):
@@ -86,21 +82,15 @@ LOGITS = torch.nn.functional.one_hot(PADDED).float()
         (PADDED, PADDED, LINES),
         (PADDED, PADDED_PAIRS, PAIRS),
         (PADDED, LINES, LINES),
-        (PADDED, tuple(LINES), LINES),
         (PADDED, PAIRS, PAIRS),
-        (PADDED, (iter(pair) for pair in PAIRS), PAIRS),
-        (PADDED, np.array(LINES), LINES),
-        (PADDED, np.array([["b c d e", "b c"], ["f g", "f"]], object), [["b c d e", "b c"], ["f g", "f"]]),
-        (PADDED.numpy(), pandas.Series(LINES), LINES),
-        (PADDED, [np.array(pair) for pair in PAIRS], PAIRS),
+        (PADDED, iter(PAIRS), PAIRS),
+        (PADDED.numpy(), np.array(LINES), LINES),
         (PADDED, ["b c d e", ["f g", "f"]], ["b c d e", ["f g", "f"]]),
         (LOGITS, LINES, LINES),
         ([[1, 2, 3, 4], [5, 6]], PAIRS, PAIRS),
         ([PADDED[0], PADDED[1]], PAIRS, PAIRS),
         (LINES, PADDED, LINES),
         (iter(LINES), PADDED.numpy(), LINES),
-        (np.array(LINES), PADDED, LINES),
-        (pandas.Series(LINES), PADDED, LINES),
         (LINES, PADDED_PAIRS, PAIRS),
         (LINES, [[1, 2, 3, 4], [5, 6]], LINES),
         (LINES, [[[1, 2, 3, 4], [1, 2]], [[5, 6]]], PAIRS),
@@ -142,13 +132,6 @@ def test_tokens_and_ids_do_not_go_together_even_with_a_decoder() -> None:
     for preds, target in (([["b", "c"]], PADDED[:1]), ([["b", "c"]], [[1, 2]])):
         with pytest.raises(TypeError, match="must be of one kind, got tokens and ids"):
             corpus_bleu(preds, target, decoder=spell)
-
-
-def test_a_metric_takes_ids_and_strings_on_any_side_in_turn() -> None:
-    metric = CorpusBLEU(decoder=spell, pad_id=0)
-    for preds, target in ((PADDED, LINES), (LINES, PADDED), (PADDED, PADDED), (LINES, LINES)):
-        metric.update(preds, target)
-    assert metric.report() == corpus_bleu(LINES * 4, LINES * 4)
 
 
 # A real Hugging Face tokenizer, trained here
@@ -224,15 +207,7 @@ def fail(rows: list[list[int]]) -> list[str]:
     raise AssertionError("decoded")
 
 
-@pytest.mark.parametrize(
-    "sources",
-    [
-        ["a b", "ä"],
-        pandas.Series(["a b", "ä"]),
-        {"a b": 1, "ä": 2}.keys(),
-        [iter(["a", "b"]), np.array(["ä"])],
-    ],
-)
+@pytest.mark.parametrize("sources", [["a b", "ä"], iter(["a b", "ä"]), [["a", "b"], ["ä"]]])
 def test_strings_stay_and_tokens_are_joined(sources: Any) -> None:
     assert read_sources(sources, 2, BLEUSettings.from_options(decoder=fail)).lines() == ["a b", "ä"]
 
@@ -242,18 +217,19 @@ def test_strings_stay_and_tokens_are_joined(sources: Any) -> None:
     [
         lambda: IDS,
         lambda: [torch.tensor(IDS[0], dtype=torch.int32), np.array(IDS[1], np.uint8)],
-        lambda: (iter(ids) for ids in IDS),
+        lambda: iter(IDS),
         lambda: pad(IDS, 3),
         lambda: torch.nn.functional.one_hot(pad(IDS, 3)).to(torch.bfloat16),
     ],
 )
 def test_ids_are_shown_as_numbers_or_decoded(make: Callable[[], Any]) -> None:
     for decoder, expected in ((None, ["7 8 9", "5"]), (spell, ["h i j", "f"])):
-        settings = BLEUSettings.from_options(pad_id=0, decoder=decoder)
+        settings = BLEUSettings.from_options(pad_id=0, decoder=decoder)  # the padding is removed
         assert read_sources(make(), 2, settings).lines() == expected
 
 
 def test_sources_may_be_empty() -> None:
+    assert read([]) == read(torch.zeros(0, 3).long()) == read(torch.zeros(0, 3, 4), decoder=spell) == []
     assert read(["", "a"]) == ["", "a"]
     assert read([[], ["a"]]) == ["", "a"]
     assert read([[], [5]], decoder=spell) == ["", "f"]
@@ -261,27 +237,3 @@ def test_sources_may_be_empty() -> None:
     assert read(torch.zeros(2, 3).long(), pad_id=0, decoder=spell) == ["", ""]
     assert read(torch.zeros(2, 0).long(), decoder=spell) == ["", ""]
     assert read([torch.tensor([]).long(), torch.tensor([5])], decoder=spell) == ["", "f"]
-
-
-@pytest.mark.parametrize("sources", [[], (), torch.zeros(0, 3).long(), np.zeros((0, 2), int), torch.zeros(0, 3, 4)])
-def test_there_may_be_no_sources(sources: Any) -> None:
-    assert read(sources) == []
-    assert read(sources, decoder=spell) == []
-
-
-@given(
-    rows=st.lists(st.lists(st.integers(-1, 7), max_size=6), min_size=1, max_size=4),
-    options=st.fixed_dictionaries(
-        {
-            "pad_id": st.sampled_from([None, 0, 5]),
-            "bos_id": st.sampled_from([None, 1, 2]),
-            "eos_id": st.sampled_from([None, 0, 2]),
-            "ignore_ids": st.sampled_from([(), (-1,), (4, 7)]),
-        }
-    ),
-)
-def test_sources_are_cleaned_as_hypotheses_are(rows: list[list[int]], options: dict[str, Any]) -> None:
-    expected = [remove_special_ids(row, **options) for row in rows]
-    for sources in (rows, [torch.tensor(row).long() for row in rows]):
-        assert read(sources, **options, unk_id=3) == [" ".join(map(str, row)) for row in expected]
-        assert read(sources, **options, unk_id=3, decoder=spell) == spell(expected)

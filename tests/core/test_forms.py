@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -13,16 +11,7 @@ from hypothesis import strategies as st
 
 from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.core.batch import read_batch
-from lightning_bleu.core.forms import Ids, InputCounts, Ragged
-from lightning_bleu.core.kept import pack_rows, read_rows
-
-CPU = torch.device("cpu")
-CUDA = torch.device("cuda:1")
-
-
-def make_ids(*rows: list[int], device: torch.device = CPU) -> Ids:
-    ids, lengths = [*chain.from_iterable(rows)], [*map(len, rows)]
-    return Ids(Ragged(np.array(ids, np.int64), np.array(lengths, np.int64)), device)
+from lightning_bleu.core.forms import InputCounts
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=8))
@@ -55,7 +44,5 @@ def test_the_number_of_references_is_known_from_the_sums_alone(numbers: list[int
 )
 def test_input_counts_say_what_sentences_are_made_of(preds: Any, target: Any, expected: tuple[int, ...]) -> None:
     batch = read_batch(preds, target, BLEUSettings.from_options(tokenizer="none"))
-    counts = InputCounts(*expected)
-    kept = read_rows(torch.from_numpy(pack_rows(batch, np.zeros((counts.sentence_count, 4), int))))
-    assert batch.input_counts == kept.input_counts == counts
-    # Masks and several batches: tests/test_metric.py
+    assert batch.input_counts == InputCounts(*expected)
+    # Masks and several batches: tests/test_metric.py. Packed rows: tests/core/test_kept_rows.py

@@ -1,10 +1,11 @@
-"""Rows as a metric keeps them. What positions, masks, and kinds of sentences mean: tests/test_index.py and others."""
+"""Packed rows: the statistics of sentences with what identifies them."""
 
 from __future__ import annotations
 
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -12,8 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lightning_bleu.bleu import BLEUSettings, count_rows
-from lightning_bleu.core.batch import Batch, read_sentences, select_sentences
-from lightning_bleu.core.columns import read_index, read_sample_mask
+from lightning_bleu.core.batch import read_batch
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.core.kept import (
     SamePosition,
@@ -26,18 +26,12 @@ from lightning_bleu.core.kept import (
 )
 
 
-def read_batch(preds: Any, target: Any, settings: Any, mask: Any = None, index: Any = None) -> Batch:
-    """A batch whose sentences have positions."""
-    batch = read_sentences(preds, target, settings)
-    batch = batch._replace(positions=read_index(index, batch.sentence_count))
-    chosen = read_sample_mask(mask, batch.sentence_count)
-    return batch if chosen is None else select_sentences(batch, chosen)
-
-
-def pack(target: Any, mask: Any = None, positions: Any = None, preds: Any = None, **options: Any) -> Tensor:
+def pack(target: Any, positions: Any = None, preds: Any = None, **options: Any) -> Tensor:
     """Packed rows of sentences; hypotheses are equal to the references unless they are given."""
     settings = BLEUSettings.from_options(max_order=1, **options)
-    batch = read_batch(target if preds is None else preds, target, settings, mask, positions)
+    batch = read_batch(target if preds is None else preds, target, settings)
+    if positions is not None:
+        batch = batch._replace(positions=np.array(positions, np.int64))
     return torch.from_numpy(pack_rows(batch, count_rows(batch, settings)))
 
 
@@ -48,14 +42,13 @@ def test_packed_rows_are_32_bit_integers_with_four_leading_columns() -> None:
     packed = pack(["a b", "c"])
     assert packed.dtype == torch.int32
     assert packed[:, 4:].tolist() == [[2, 2, 2, 2], [1, 1, 1, 1]]
-    assert read_rows(packed).positions.tolist() == [-1, -1]
+    assert positions_of(packed).tolist() == [-1, -1]
 
 
 @pytest.mark.parametrize("position", [0, 1, 2**31 - 1, 2**31, 2**32, 2**40 + 5, 2**63 - 1])
 def test_positions_have_64_bits(position: int) -> None:
-    kept = read_rows(pack(["a"], positions=[position]))
-    assert kept.positions.tolist() == [position]
-    assert kept.positions.dtype == torch.int64
+    positions = positions_of(pack(["a"], positions=[position]))
+    assert (positions.tolist(), positions.dtype) == ([position], torch.int64)
 
 
 # Checksums
@@ -76,14 +69,14 @@ def test_positions_have_64_bits(position: int) -> None:
 )
 def test_different_references_have_different_checksums(one: Any, other: Any) -> None:
     preds = [one[0][0]] if isinstance(one[0], list) and isinstance(one[0][0], list) else None
-    first, second = (read_rows(pack(target, preds=preds or one)).checksums.tolist() for target in (one, other))
+    first, second = (checksums_of(pack(target, preds=preds or one)).tolist() for target in (one, other))
     assert first != second
 
 
 def test_the_checksum_is_that_of_the_references_whatever_the_hypothesis_and_the_batch_are() -> None:
     texts = [["a b"], ["c", "d e"], ["\ud800 \N{GRINNING FACE}"]]
-    together = read_rows(pack(texts, preds=["x"] * 3)).checksums
-    alone = [read_rows(pack([references], preds=["a longer one"])).checksums for references in texts]
+    together = checksums_of(pack(texts, preds=["x"] * 3))
+    alone = [checksums_of(pack([references], preds=["a longer one"])) for references in texts]
     assert torch.equal(together, torch.cat(alone))
     assert len(set(together.tolist())) == 3
 
@@ -100,7 +93,7 @@ def test_the_padding_and_the_type_of_ids_do_not_change_the_checksum() -> None:
 def test_the_checksum_of_an_empty_reference_does_not_depend_on_its_batch() -> None:
     alone = pack([[]], preds=[[]])  # lists of nothing, which may be tokens or ids
     for one in ([1], ["a"]):
-        assert read_rows(pack([[], one], preds=[one, one])).checksums[0] == read_rows(alone).checksums[0]
+        assert checksums_of(pack([[], one], preds=[one, one]))[0] == checksums_of(alone)[0]
 
 
 # Appending
@@ -121,15 +114,20 @@ def test_appended_rows_stay_in_order_in_few_tensors(sizes: list[int]) -> None:
 def test_appending_changes_neither_the_list_nor_its_tensors() -> None:
     kept = [pack(["a b"])]
     before = kept[0].clone()
-    assert len(append_rows(kept, pack(["c"]), pack(["d", "e"]))) == 1
+    assert len(append_rows(kept, pack(["d", "e"]))) == 1
     assert len(kept) == 1
     assert torch.equal(kept[0], before)
 
 
-def test_no_rows_contradict_nothing() -> None:
+def test_all_rows_have_positions_or_none() -> None:
     without, having = pack(["a"]), pack(["a"], positions=[0])
+    message = "the positions of only some sentences are known: pass an 'index' with every batch, or with none"
     for one, other in ((without, having), (having, without)):
         assert len(append_rows([one], other[:0])) == 1
+        with pytest.raises(ValueError, match=message):
+            append_rows([one], other)
+        with pytest.raises(ValueError, match=message):
+            read_rows(torch.cat([one, other]))
 
 
 # Reading
@@ -137,9 +135,7 @@ def test_no_rows_contradict_nothing() -> None:
 
 def test_no_rows_are_no_sentences() -> None:
     kept = read_rows(pack([]))
-    assert kept.statistics.shape == (0, 4)
-    for column in (kept.positions, kept.checksums, kept.order):
-        assert column.shape == (0,)
+    assert (kept.statistics.shape, kept.order.shape) == ((0, 4), (0,))
 
 
 def test_rows_that_were_read_keep_no_others_alive() -> None:
@@ -147,7 +143,7 @@ def test_rows_that_were_read_keep_no_others_alive() -> None:
     packed = pack(["a a", "a"], positions=[1, 0])
     kept = read_rows(packed)
     packed.zero_()
-    assert kept.positions.tolist() == [0, 1]
+    assert positions_of(kept.rows).tolist() == [0, 1]
 
 
 def test_identity_columns_are_enough_to_identify_sentences() -> None:
@@ -168,7 +164,7 @@ def test_a_sentence_counts_once_per_position_and_group() -> None:
     kept = read_rows(packed, torch.tensor([1, 0, 0, 1, 0]))
     # by position, then by group: (0, 0), (1, 0), (1, 1); the last two rows are repeats
     assert kept.order.tolist() == [1, 2, 0]
-    assert kept.positions.tolist() == [0, 1, 1]
+    assert positions_of(kept.rows).tolist() == [0, 1, 1]
     assert torch.equal(kept.rows, packed[kept.order])
 
 

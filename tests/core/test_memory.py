@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import random
-import resource
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -19,7 +18,6 @@ from lightning_bleu.core import ngrams
 from lightning_bleu.core.ngrams import count_matches
 from lightning_bleu.core.tokens import clear_caches
 from tests.helpers.counting import as_text, as_words, make_ragged
-from tests.helpers.process_groups import run_in_processes
 
 pytestmark = pytest.mark.slow
 
@@ -75,17 +73,6 @@ def test_one_long_line_among_many_short_ones_takes_the_memory_of_its_own_words(
         assert peak_memory(hypotheses, references) < without + 100 * MEGABYTE
 
 
-@pytest.mark.parametrize("form", [as_text, as_words, list, torch.tensor])
-def test_many_references_take_the_memory_of_their_own_words(
-    form: Callable[[list[int]], Any], rng: random.Random
-) -> None:
-    """Padded to 300 references of 20,000 words, two sentences would take 96 MB for each array of a few."""
-    hypotheses = [form(draw(rng, 20)), form(draw(rng, 20))]
-    many = [form(draw(rng, 20)) for _ in range(300)]
-    without = peak_memory(hypotheses, [many, many[:1]])
-    assert peak_memory(hypotheses, [many, [form(draw(rng, 20_000))]]) < without + 20 * MEGABYTE
-
-
 @pytest.mark.parametrize("form", [as_text, as_words, list])
 def test_the_memory_for_references_is_linear(form: Callable[[list[int]], Any], rng: random.Random) -> None:
     """From 1,000 to 8,000 references of one sentence. Comparing each with all others would take 64 times as much."""
@@ -98,20 +85,3 @@ def test_the_steps_of_the_kernel_do_not_depend_on_the_number_of_references(rng: 
     batches = [make_ragged([[draw(rng, 20) for _ in range(1 + count)]]) for count in (1_000, 8_000)]
     few, many = (count_steps(functools.partial(count_matches, *batch, 4)) for batch in batches)
     assert few == many > 30
-
-
-def measure_growth() -> int:
-    """How many bytes a long line in a corpus adds to the largest size of a process."""
-    rng = random.Random(0)
-    hypotheses, references = ([torch.tensor(draw(rng, 8)) for _ in range(10_000)] for _ in range(2))
-    corpus_bleu(hypotheses, references)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    hypotheses[5_000] = references[5_000] = torch.tensor(draw(rng, 100_000))
-    corpus_bleu(hypotheses, references)
-    unit = 1 if sys.platform == "darwin" else 1024
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit
-
-
-def test_the_memory_of_the_process_grows_as_little() -> None:
-    """Including the memory of tensors, which tracemalloc does not see."""
-    assert run_in_processes(1, measure_growth)[0] < 100 * MEGABYTE

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from lightning_bleu.core.batch import read_batch
 from lightning_bleu.core.evaluator_metric import CorpusScorer
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.core.scoring import RatioScorer
-from tests.helpers.metrics import BLEU, BOTH, CHRF, Kind
+from tests.helpers.metrics import BLEU, CHRF, Kind
 
 
 def scorer_of(kind: Kind, **options: Any) -> Any:
@@ -31,10 +30,6 @@ def test_scorers_with_equal_settings_are_equal(kind: Kind) -> None:
         assert scorer != scorer_of(kind, **options)
 
 
-def test_scorers_of_different_metrics_differ() -> None:
-    assert scorer_of(BLEU) != scorer_of(CHRF)
-
-
 def test_a_scorer_cannot_be_changed(kind: Kind) -> None:
     scorer = scorer_of(kind)
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -48,28 +43,6 @@ def test_a_scorer_can_be_copied_and_saved(replicate: Any, kind: Kind) -> None:
     assert (twin, hash(twin), repr(twin)) == (scorer, hash(scorer), repr(scorer))
 
 
-def test_a_scorer_counts_and_scores_what_the_metric_does(kind: Kind) -> None:
-    """Without torchmetrics: it keeps nothing of a batch."""
-    for options in ({}, {"percent": True}, {**kind.other_options}):
-        metric = kind.metric(keep_sentences=True, **options)
-        metric.update(*BOTH)
-        scorer, settings = metric.scorer, metric.settings
-        batch = read_batch(*BOTH, settings)
-        for _ in range(2):
-            rows = torch.from_numpy(scorer.count_batch("a name", batch, None))
-            assert rows.shape == (3, scorer.columns)
-            assert rows.tolist() == metric.sentence_statistics().tolist()
-        assert scorer.score(rows.sum(0)) == metric.compute()
-        assert scorer.report(rows.sum(0), batch.input_counts) == metric.report()
-
-
-def test_a_metric_promises_the_settings_of_its_scorer(kind: Kind) -> None:
-    metric = kind.metric(**kind.other_options)
-    for one in (metric, copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
-        assert one.settings == one.scorer.settings == metric.settings
-        assert one.settings is one.scorer.settings  # also of a copy
-
-
 def test_a_scorer_is_a_metric_of_an_evaluator_with_one_score(kind: Kind) -> None:
     scorer = scorer_of(kind, pad_id=0)
     assert isinstance(scorer, CorpusScorer)
@@ -77,7 +50,7 @@ def test_a_scorer_is_a_metric_of_an_evaluator_with_one_score(kind: Kind) -> None
     assert scorer.class_name == kind.name
     assert scorer.reading == scorer.settings.for_reading
     assert scorer.plain_settings() == scorer.settings.plain()
-    assert (scorer.corpus_level, scorer.needs_references, [*scorer.score_names]) == (False, True, [""])
+    assert (scorer.corpus_level, [*scorer.score_names]) == (False, [""])
 
 
 def test_what_the_worst_sentences_are_the_worst_by() -> None:

@@ -77,7 +77,7 @@ def refuse(kind: Kind, error: type[Exception], message: str, **options: Any) -> 
 def test_the_lists_of_options_agree_in_names_types_and_defaults(kind: Kind) -> None:
     types, settings = kind.options, kind.settings
     parameters = dict(inspect.signature(kind.metric.__init__).parameters)
-    for other in ("self", "keep_sentences", "kwargs"):
+    for other in ("self", "kwargs"):
         del parameters[other]
     assert [(name, parameter.annotation) for name, parameter in parameters.items()] == [*types.items()]
     for name, parameter in parameters.items():
@@ -119,18 +119,16 @@ def test_the_smoothing_value_defaults_to_that_of_the_smoothing(smoothing: str) -
     assert BLEUSettings.from_options(smoothing=smoothing).smoothing_value == SMOOTHINGS[smoothing].default
 
 
-PLAIN: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
+NUMBERS: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
     (BLEUSettings, {"max_order": np.int64(3)}, {"max_order": 3}),
     (BLEUSettings, {"weights": np.array([0.5, 0.25, 0.25, 0], np.float32)}, {"weights": (0.5, 0.25, 0.25, 0.0)}),
-    (BLEUSettings, {"convention": Convention(min_possible_matches=np.int64(1))}, {"min_possible_matches": 1}),  # type: ignore[arg-type]
     (BLEUSettings, {"smoothing": "floor", "smoothing_value": np.float32(0.5)}, {"smoothing_value": 0.5}),
     (BLEUSettings, {"pad_id": torch.tensor(0), "percent": np.True_}, {"pad_id": 0, "percent": True}),
     (CHRFSettings, {"char_order": np.int64(3), "beta": np.float32(1)}, {"char_order": 3, "beta": 1.0}),
-    (CHRFSettings, {"word_order": torch.tensor(1), "whitespace": np.True_}, {"word_order": 1, "whitespace": True}),
 ]
 
 
-@pytest.mark.parametrize(("settings", "options", "expected"), PLAIN)
+@pytest.mark.parametrize(("settings", "options", "expected"), NUMBERS)
 def test_numbers_of_any_type_are_stored_as_plain_ones(settings: Any, options: Any, expected: dict[str, Any]) -> None:
     found = {name: getattr(settings.from_options(**options), name) for name in expected}
     assert repr(found) == repr(expected)  # with their types
@@ -142,13 +140,9 @@ def test_numbers_of_any_type_are_stored_as_plain_ones(settings: Any, options: An
         (None, ()),
         ([], ()),
         (7, (7,)),
-        (np.int32(7), (7,)),
-        (torch.tensor(7), (7,)),
         (np.array(7), (7,)),
         ([7, -1], (7, -1)),
-        ({7: "an unknown word"}, (7,)),
         (torch.tensor([7, -1]), (7, -1)),
-        (np.array([7, -1], np.int16), (7, -1)),
         (range(3), (0, 1, 2)),
     ],
     ids=repr,
@@ -179,19 +173,7 @@ ELSEWHERE = {
     "n_word_order": "word_order",
 }
 
-MISSPELT = {
-    "tokeniser": "tokenizer",
-    "weight": "weights",
-    "lower_case": "lowercase",
-    "smooting": "smoothing",
-    "max_ordr": "max_order",
-    "Convention": "convention",
-    "PAD_ID": "pad_id",
-    "ignore_id": "ignore_ids",
-    "percentage": "percent",
-    "white_space": "whitespace",
-    "wordorder": "word_order",
-}
+MISSPELT = {"smooting": "smoothing", "Convention": "convention", "PAD_ID": "pad_id", "wordorder": "word_order"}
 
 
 @pytest.mark.parametrize(("name", "meant"), [*ELSEWHERE.items(), *MISSPELT.items()])
@@ -205,38 +187,19 @@ def test_an_option_under_another_name_is_an_error_that_says_ours(name: str, mean
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("smooth", {"smoothing": "add-k"}),
-        ("smooth", {"smoothing": "add-one"}),
-        ("smoothing_function", {"smoothing": "method1"}),
-        ("trg_lang", {"tokenizer": "zh"}),
-        ("trg_lang", {"tokenizer": "ja-mecab"}),
-        ("trg_lang", {"tokenizer": "ko-mecab"}),
-    ],
+    ("name", "option", "value"),
+    [("smooth", "smoothing", "add-k"), ("smoothing_function", "smoothing", "method1"), ("trg_lang", "tokenizer", "zh")],
 )
-def test_advice_in_an_error_can_be_followed(name: str, advice: dict[str, Any]) -> None:
-    ((_, value),) = advice.items()
-    assert repr(value) in str(unknown_options([name], BLEU.options))
-    assert CorpusBLEU(**advice).settings == BLEUSettings.from_options(**advice)
+def test_advice_in_an_error_can_be_followed(name: str, option: str, value: str) -> None:
+    assert f"{option}={value!r}" in str(unknown_options([name], BLEU.options))
+    options: Any = {option: value}
+    assert CorpusBLEU(**options).settings == BLEUSettings.from_options(**options)
 
 
-def test_all_unknown_options_are_named_at_once_and_the_nearest_if_nothing_is_meant() -> None:
+def test_all_unknown_options_are_named_at_once_and_all_options_if_nothing_is_meant() -> None:
     message = "unknown option 'max_n': did you mean 'max_order'?, 'tokenise': did you mean 'tokenizer'?"
     refuse(BLEU, TypeError, re.escape(message), tokenise="13a", max_n=4)
-    message = "unknown option 'size'; the nearest are ['tokenizer', 'bos_id', 'smoothing_value']"
-    refuse(BLEU, TypeError, f"^{re.escape(message)}$", size=1)
-
-
-def test_only_a_metric_can_keep_sentences(kind: Kind) -> None:
-    metric, *others = places(kind)
-    with pytest.raises(TypeError, match="unknown option 'keep_sentence': did you mean 'keep_sentences'"):
-        metric(keep_sentence=True)
-    with pytest.raises(TypeError, match="'keep_sentences' must be True or False, got 1 of type int"):
-        metric(keep_sentences=1)
-    for call in others:
-        with pytest.raises(TypeError, match="unknown option 'keep_sentences'; the nearest are"):
-            call(keep_sentences=True)
+    refuse(BLEU, TypeError, r"^unknown option 'size'; the options are \['max_order', 'weights', ", size=1)
 
 
 def test_the_options_of_every_torchmetrics_metric_stay_its_own(kind: Kind) -> None:
@@ -286,19 +249,17 @@ WRONG: list[tuple[Kind, dict[str, Any], type[Exception], str]] = [
     (BLEU, {"weights": torch.tensor(0.25)}, TypeError, f"{IN_WEIGHTS}tensor("),
     (BLEU, {"weights": [0.5, 0.5]}, ValueError, "must hold one weight for each order 1 ... max_order=4, got 2"),
     (BLEU, {"weights": [0.5, 0.5, 0.5, -0.5]}, ValueError, "must be finite, not negative, and not all 0"),
-    (BLEU, {"weights": [0.5, 0.5, 0.5, math.nan]}, ValueError, "must be finite"),
     (BLEU, {"weights": [0, 0, 0, 0]}, ValueError, "not all 0, got (0.0, 0.0, 0.0, 0.0)"),
     (BLEU, {"max_order": 0}, ValueError, "'max_order' must be 1 or more, got 0"),
     (BLEU, {"smoothing": "floor", "smoothing_value": -1}, ValueError, "must be a finite number of 0 or more, got -1"),
-    (BLEU, {"smoothing": "floor", "smoothing_value": math.inf}, ValueError, "must be a finite number"),
     (BLEU, {"smoothing": "method4", "smoothing_value": 0}, ValueError, "greater than 0 for smoothing 'method4', got 0"),
     (BLEU, {"smoothing_value": 1}, ValueError, "smoothing 'exp' takes no 'smoothing_value'; these do: ['floor', "),
     (BLEU, {"tokenizer": 13}, TypeError, "'tokenizer' must be a name or a callable, got 13 of type int"),
-    (BLEU, {"tokenizer": "moses"}, ValueError, "'tokenizer' must be a callable or one of ['13a', "),
+    (BLEU, {"tokenizer": "Flores200"}, ValueError, "got 'Flores200': did you mean 'flores200'?"),
+    (BLEU, {"tokenizer": "moses"}, ValueError, "'tokenizer' must be a callable or one of ['none', 'zh', '13a', "),
     (CHRF, {"char_order": -1}, ValueError, "'char_order' must be 0 or more, got -1"),
     (CHRF, {"word_order": -2}, ValueError, "'word_order' must be 0 or more, got -2"),
     (CHRF, {"char_order": 0}, ValueError, "'char_order' or 'word_order' must be 1 or more, got 0 for both"),
-    (CHRF, {"beta": -1}, ValueError, "'beta' must be a finite number of 0 or more, got -1"),
     (CHRF, {"beta": math.nan}, ValueError, "'beta' must be a finite number of 0 or more, got nan"),
     (CHRF, {"beta": 1_000_001}, ValueError, "'beta' must be at most 1,000,000, got 1e+06"),
 ]
@@ -325,20 +286,6 @@ def test_a_convention_with_a_wrong_value_is_an_error_when_it_is_used(
     error: type[Exception], convention: dict[str, Any], message: str
 ) -> None:
     refuse(BLEU, error, re.escape(message), convention=Convention(**convention))
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "meant"),
-    [
-        ("convention", "SacreBLEU", "sacrebleu"),
-        ("smoothing", "add_k", "add-k"),
-        ("reference_length", "Closest", "closest"),
-        ("tokenizer", "Flores200", "flores200"),
-    ],
-)
-def test_a_choice_that_is_nearly_right_is_an_error_with_the_right_one(name: str, value: str, meant: str) -> None:
-    message = rf"^'{name}' must be .*got '{value}': did you mean '{meant}'\?$"
-    refuse(BLEU, ValueError, message, **{name: value})
 
 
 # Equality and copies
@@ -426,7 +373,6 @@ def test_settings_cannot_be_changed_and_copies_are_the_same_object() -> None:
     [
         ({}, "tokenizer", "13a"),
         ({"max_order": np.int64(2), "weights": np.array([0.7, 0.3])}, "weights", (0.7, 0.3)),
-        ({"smoothing": "floor", "smoothing_value": np.float32(0.5)}, "smoothing_value", 0.5),
         ({"tokenizer": str.split}, "tokenizer", "builtins.str.split"),
         ({"tokenizer": split, "percent": True}, "tokenizer", f"{__name__}.split"),
         ({"tokenizer": Locked(split)}, "tokenizer", f"{__name__}.Locked"),
@@ -444,21 +390,10 @@ def test_plain_values_hold_every_setting_but_the_unit_and_can_be_saved(options: 
 
 
 def test_the_tokenizer_of_a_model_is_an_error_that_says_where_it_belongs() -> None:
-    raw: Any = Tokenizer(WordLevel({"a": 0}, unk_token="a"))
+    raw = Tokenizer(WordLevel({"a": 0}, unk_token="a"))
     tokenizer: Any = PreTrainedTokenizerFast(tokenizer_object=raw)  # type: ignore[no-untyped-call]
     with pytest.raises(TypeError, match="the tokenizer of a model: to decode ids, pass decoder=tokenizer"):
         BLEUSettings.from_options(tokenizer=tokenizer)
     with pytest.raises(ValueError, match="'decoder' is the method 'decode' of a Hugging Face tokenizer"):
         BLEUSettings.from_options(decoder=tokenizer.decode)
-    with pytest.raises(TypeError, match=r"pass decoder=tokenizer.decode_batch; to count its subwords"):
-        BLEUSettings.from_options(tokenizer=raw)
-    assert corpus_bleu([[0, 0]], ["a a"], decoder=raw.decode_batch, max_order=1) == 1
-    subwords = corpus_bleu(["a a"], ["a a"], tokenizer=lambda line: raw.encode(line).tokens, max_order=1)
-    assert subwords == 1
-
-
-def test_a_tokenizer_must_not_return_a_dict() -> None:
-    """As that of a Hugging Face tokenizer does, which is callable."""
-    tokenizer: Any = lambda line: {"input_ids": [1, 2]}  # noqa: E731
-    with pytest.raises(TypeError, match="'tokenizer' must return a list of strings for a line, got dict"):
-        corpus_bleu(["a"], ["a"], tokenizer=tokenizer)
+    assert corpus_bleu(["a a"], ["a a"], tokenizer=tokenizer.tokenize, max_order=1) == 1

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from lightning_bleu import CorpusBLEU, corpus_bleu
+from lightning_bleu import corpus_bleu
 from lightning_bleu.core.conventions import ZERO_RULES, divide
 from tests.helpers.systems import TINY, TWO_ORDERS_MISSING
 
@@ -34,16 +34,6 @@ def test_the_smoothing_value_can_be_chosen() -> None:
     # 0.5 of 2 trigrams; (0 + 2) of (2 + 2) trigrams
     assert corpus_bleu(*TWO_ORDERS_MISSING, smoothing="floor", smoothing_value=0.5).precisions[2] == 0.25
     assert corpus_bleu(*TWO_ORDERS_MISSING, smoothing="add-k", smoothing_value=2).precisions[2] == 0.5
-
-
-@pytest.mark.parametrize("smoothing", ["method5", "method6", "method7"])
-def test_smoothings_for_single_sentences_are_refused_for_a_corpus(smoothing: str) -> None:
-    with pytest.raises(
-        ValueError, match=f"smoothing '{smoothing}' is defined for single sentences only: use sentence_bleu"
-    ):
-        CorpusBLEU(smoothing=smoothing)
-    with pytest.raises(ValueError, match="single sentences only"):
-        corpus_bleu(["a"], ["a"], smoothing=smoothing)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ from lightning_bleu.core import tokens as words
 from lightning_bleu.core.tokens import TOKENIZERS, tokenizer_name
 from tests.helpers.corpora import PART_OR_WHOLE, read_systems
 from tests.helpers.counting import count
-from tests.helpers.process_groups import run_in_processes
 from tests.helpers.text import WORDWISE
 
 WMT22_CORPORA = [
@@ -78,21 +75,11 @@ def test_the_tokenizers_are_those_of_the_installed_sacrebleu() -> None:
     assert set(TOKENIZERS) == set(SacreBLEU.TOKENIZERS)
 
 
-def test_a_tokenizer_that_an_older_sacrebleu_lacks_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """sacreBLEU 2.4 has no spBLEU-1K."""
-    known = dict.fromkeys(name for name in SacreBLEU.TOKENIZERS if name != "spBLEU-1K")
-    monkeypatch.setattr(SacreBLEU, "TOKENIZERS", known)
-    module = runpy.run_path(tokenizers.__file__)
-    assert set(module["TOKENIZERS"]) == {*known}
-    with pytest.raises(ValueError, match=r"'tokenizer' must be a callable or one of .*, got 'spBLEU-1K'"):
-        module["load_tokenizer"]("spBLEU-1K")
-
-
 @pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated:DeprecationWarning")  # sacreBLEU's, for "spm"
 @pytest.mark.usefixtures("models")
 @pytest.mark.parametrize("name", sorted({"spm", "flores101", "flores200", "spBLEU-1K"} & set(TOKENIZERS)))
 def test_a_model_that_cannot_be_downloaded_is_an_error_that_says_so(name: str) -> None:
-    message = rf"^tokenizer '{name}' cannot be loaded \(URLError: .*\). .* needs network access once. Or copy"
+    message = rf"^sacreBLEU cannot load the tokenizer '{name}' \(URLError: .*\)$"
     for _ in range(2):  # sacreBLEU leaves a lock file behind
         with pytest.raises(ValueError, match=message):
             corpus_bleu(["a"], ["a"], tokenizer=name)
@@ -118,28 +105,3 @@ def test_a_signature_names_the_tokenizer() -> None:
     names = [SacreBLEU(tokenize=tokenizer).tokenizer.signature() for tokenizer in WORDWISE]
     assert [tokenizer_name(tokenizer) for tokenizer in WORDWISE] == names
     assert (tokenizer_name(str.split), tokenizer_name(Whitespace())) == ("split", "Whitespace")
-
-
-def load_without_packages(names: list[str]) -> list[str]:
-    """The errors of tokenizers in a process in which their packages cannot be imported."""
-    for package in ("MeCab", "mecab_ko", "sentencepiece"):
-        sys.modules[package] = None  # type: ignore[assignment]
-    errors = []
-    for name in names:
-        with pytest.raises(ValueError, match="cannot be loaded") as error:
-            CorpusBLEU(tokenizer=name)
-        errors.append(str(error.value))
-    return errors
-
-
-@pytest.mark.slow
-def test_a_missing_package_is_an_error_with_the_command_that_installs_it() -> None:
-    commands = {
-        "ja-mecab": 'pip install "sacrebleu[ja]"',
-        "ko-mecab": 'pip install "sacrebleu[ko]"',
-        "flores200": "pip install sentencepiece",
-    }
-    (errors,) = run_in_processes(1, load_without_packages, [*commands])
-    for error, (name, command) in zip(errors, commands.items(), strict=True):
-        assert error.startswith(f"tokenizer {name!r} cannot be loaded ")
-        assert error.endswith(command)

@@ -10,15 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightning_bleu import paired_bootstrap
 from lightning_bleu.core.resampling import PairedTest
 from lightning_bleu.core.verdict import Verdict, default_resamples, holm, judge, max_p_value, resamples_needed
-from tests.helpers.systems import make_metric
+from tests.helpers.resampling import count_rows, run_paired_test
 
 
-def make_test(
-    p_value: float, low: float | None, high: float | None, *, difference: float = 0.25, trials: int = 1000
-) -> PairedTest:
+def make_test(p_value: float, low: float, high: float, *, difference: float = 0.25, trials: int = 1000) -> PairedTest:
     """A paired bootstrap with this result."""
     score_a, score_b = 0.5 + difference, 0.5
     return PairedTest("paired bootstrap", score_a, score_b, p_value, trials, low=low, high=high, confidence=0.95)
@@ -129,9 +126,9 @@ def test_too_few_resamples_show_nothing_and_one_more_is_enough(
 def test_the_fewest_resamples_show_the_largest_difference() -> None:
     """As a real test finds it, whose p-value is then as small as can be."""
     target = ["a b c d e"] * 50
-    good, bad = make_metric(target, target), make_metric(["a b c x y"] * 50, target)
+    good, bad = count_rows(target, target), count_rows(["a b c x y"] * 50, target)
     for resamples, word in ((39, "unclear"), (40, "better")):
-        assert judge(paired_bootstrap(good, bad, resamples), 1, 0.95).word == word
+        assert judge(run_paired_test(good, bad, resamples=resamples), 1, 0.95).word == word
 
 
 # Several systems

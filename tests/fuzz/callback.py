@@ -15,7 +15,6 @@ from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, Subse
 from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, corpus_bleu
 from tests.fuzz.choices import Choices
 from tests.fuzz.rounds import Target, compare
-from tests.helpers.corpora import join_words
 from tests.helpers.lightning import PAD_ID, find_reports, make_module, make_trainer
 
 Item = tuple[list[int], list[list[int]]]
@@ -43,18 +42,14 @@ def as_lists(items: list[Item]) -> tuple[Any, Any]:
     return [hypothesis for hypothesis, _ in items], [references for _, references in items]
 
 
-def as_tokens(items: list[Item]) -> tuple[Any, Any]:
-    """Lists of words."""
-    return [[*map(str, h)] for h, _ in items], [[[*map(str, r)] for r in references] for _, references in items]
-
-
 def as_text(items: list[Item]) -> tuple[Any, Any]:
     """Text."""
-    return join_words(*as_tokens(items))
+    preds, target = as_lists(items)
+    return [" ".join(map(str, row)) for row in preds], [[" ".join(map(str, row)) for row in group] for group in target]
 
 
 Form = Callable[[list[Item]], tuple[Any, Any]]
-FORMS: list[Form] = [as_lists, as_tensors, as_tokens, as_text]
+FORMS: list[Form] = [as_lists, as_tensors, as_text]
 
 
 class Loading(NamedTuple):
@@ -64,13 +59,11 @@ class Loading(NamedTuple):
         items: the sentences.
         batch_size: None for items that are batches themselves.
         sampler: the order of the items.
-        drop_last: whether the items that do not fill a batch are skipped.
     """
 
     items: list[Item]
     batch_size: int | None
     sampler: str
-    drop_last: bool = False
 
     def dataset(self) -> Any:
         """One sentence per item, or a batch of one to three sentences."""
@@ -91,13 +84,7 @@ class Loading(NamedTuple):
             "drawn": SubsetRandomSampler(range(len(dataset))),
             "random": RandomSampler(dataset) if dataset else None,
         }[self.sampler]
-        return DataLoader(dataset, self.batch_size, sampler=sampler, drop_last=self.drop_last, collate_fn=list)
-
-    def scored(self) -> list[Item]:
-        """The sentences that count."""
-        if self.drop_last and self.batch_size is not None:
-            return self.items[: len(self.items) // self.batch_size * self.batch_size]
-        return self.items
+        return DataLoader(dataset, self.batch_size, sampler=sampler, collate_fn=list)
 
 
 @dataclass(frozen=True)
@@ -129,7 +116,7 @@ class CallbackCase:
 
     def check(self) -> None:
         torch.manual_seed(0)
-        expected = [corpus_bleu(*self.form(loading.scored()), **self.options) for loading in self.loadings]
+        expected = [corpus_bleu(*self.form(loading.items), **self.options) for loading in self.loadings]
         route = self.route
 
         def step(batch: list[Item], epoch: int) -> Any:
@@ -148,7 +135,7 @@ class CallbackCase:
         key = "val_bleu" if self.stage == "validate" else "test_bleu"
         names = [*named] if route == "tuple" else [f"dataloader_idx_{number}" for number in range(len(loaders))]
         tags = [f"{key}/{name}" for name in names] if route == "tuple" or len(loaders) > 1 else [key]
-        scored = {tag: one for tag, one, loading in zip(tags, expected, self.loadings) if loading.scored()}
+        scored = {tag: one for tag, one, loading in zip(tags, expected, self.loadings) if loading.items}
         reports = find_reports(callback)
         compare("tags", [*reports], [*scored])  # without sentences, there is no score
         for tag, report in scored.items():
@@ -177,8 +164,7 @@ def make_case(choices: Choices) -> CallbackCase:
     for number in range(count):
         batch_size = choices.pick([2, 1, 3, 7, None])
         sampler = choices.pick(["sequential", "random", "drawn"])
-        drops = choices.byte() % 4 == 1 and sampler == "sequential" and batch_size is not None
-        loadings.append(Loading(sentences[number::count], batch_size, sampler, drops))
+        loadings.append(Loading(sentences[number::count], batch_size, sampler))
     options = {
         "max_order": choices.pick([4, 1, 2, 6]),
         "convention": choices.pick(["sacrebleu", "papineni", "nltk", "torchmetrics", "gnmt"]),

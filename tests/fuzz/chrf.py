@@ -16,7 +16,7 @@ from lightning_bleu.core import tokens as words
 from tests.fuzz.choices import Choices
 from tests.fuzz.rounds import Target, compare
 from tests.fuzz.text import CACHE_LIMITS, make_batch, make_pieces
-from tests.fuzz.updates import COPIES, MANY_TOKENS, Masks, MetricCase
+from tests.fuzz.updates import COPIES, MANY_TOKENS, MetricCase
 from tests.helpers.chrf import CHRF_PIECES
 
 _CHAR_ORDERS = [6, 6, 6, 1, 2, 3, 4, 5, 7, 9, 0]
@@ -41,7 +41,7 @@ class CHRFCase(MetricCase):
         theirs, report = peer._compute_score_from_stats(metric.statistics.tolist()), metric.report()
         compare("score", [metric.compute().item(), str(report)], [theirs.score / 100, theirs.format()])
         preds, target = self.batches[-1]
-        scores = sentence_chrf(preds.get(), target.get(), percent=True, **self.options).tolist()
+        scores = sentence_chrf(preds.value, target.value, percent=True, **self.options).tolist()
         compare("sentence_chrf", scores, [peer._compute_f_score(row) for row in expected[-1]])
         return metric
 
@@ -69,12 +69,11 @@ def make_case(choices: Choices) -> CHRFCase:
     copies = choices.pick(COPIES) or 1 + MANY_TOKENS // max(50, sum(map(len, chain.from_iterable(rows))))
     rows *= copies
     cuts = sorted([0, *(choices.byte() % (len(rows) + 1) for _ in range(choices.byte() % 3)), len(rows)])
-    form = choices.byte() % 8
-    forms = form & 1 == 1, form & 2 == 2, False
-    batches = [make_batch(rows[start:stop], *forms) for start, stop in pairwise(cuts)]
-    masks = Masks.of(choices) if choices.byte() % 4 == 1 else None
+    as_tuples, is_flat = choices.byte() % 2 == 1, choices.byte() % 2 == 1
+    batches = [make_batch(rows[start:stop], as_tuples, is_flat) for start, stop in pairwise(cuts)]
+    masked = choices.byte() if choices.byte() % 4 == 1 else None
     lowered = {words: choices.pick(CACHE_LIMITS), ngrams: choices.pick(_KERNEL_LIMITS)}
-    return CHRFCase(CorpusCHRF, options, batches, partial(_expected_row, CHRF(**options)), lowered, masks)
+    return CHRFCase(CorpusCHRF, options, batches, partial(_expected_row, CHRF(**options)), lowered, masked)
 
 
 TARGET = Target("chrf", make_case, round_size=200)

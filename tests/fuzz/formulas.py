@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import NamedTuple
 
 _TINY = 2.0**-1022
@@ -40,15 +39,14 @@ def slow_bleu(matches: list[int], possible: list[int], hypothesis: int, referenc
     """The score in 0..1.
 
     Args:
-        matches: of each order, and of the next one for methods 5 and 7.
+        matches: of each order.
         possible: the possible matches, likewise.
         hypothesis: the length of the hypothesis.
         reference: the length of the reference.
         rules: how to score.
     """
     orders = len(rules.weights)
-    precisions = smooth(matches, possible, hypothesis, orders, rules.smoothing, rules.value)
-    matches = matches[:orders]
+    precisions = smooth(matches, possible, hypothesis, rules.smoothing, rules.value)
     weights = list(rules.weights)
     if rules.effective_order:
         usable = 0
@@ -72,36 +70,24 @@ def slow_bleu(matches: list[int], possible: list[int], hypothesis: int, referenc
     return penalty * math.exp(logarithm)
 
 
-def smooth(
-    matches: list[int], possible: list[int], hypothesis: int, orders: int, smoothing: str, value: float
-) -> list[float]:
+def smooth(matches: list[int], possible: list[int], hypothesis: int, smoothing: str, value: float) -> list[float]:
     """The precision of each order, as Chen and Cherry (2014) number the methods."""
     precisions = []
     halving = 1.0
-    for n, (m, p) in enumerate(zip(matches[:orders], possible), 1):
+    for n, (m, p) in enumerate(zip(matches, possible), 1):
         numerator: float = m
         if smoothing in ("add-one", "epsilon") or (smoothing in ("add-k", "method2") and n > 1):
             precisions.append((m + value) / (p + value) if p + value else 0.0)
             continue
         if m == 0 and smoothing in ("floor", "method1"):
             numerator = value
-        if m == 0 and smoothing in ("exp", "method3", "method4", "method7"):
+        if m == 0 and smoothing in ("exp", "method3", "method4"):
             halving /= 2
             numerator = halving
-            if smoothing in ("method4", "method7"):
+            if smoothing == "method4":
                 numerator *= math.log(hypothesis) / value if hypothesis else 0.0
         if m == 0 and smoothing == "method0":
             precisions.append(_TINY)
         else:
             precisions.append(numerator / p if p else 0.0)
-    if smoothing == "method6":
-        for n in range(3, orders + 1):
-            one, two = precisions[n - 2], precisions[n - 3]
-            prior = one**2 / two if two else 0.0
-            precisions[n - 1] = (matches[n - 1] + value * prior) / (max(hypothesis - n + 1, 0) + value)
-    if smoothing in ("method5", "method7"):
-        beyond = float(Fraction(matches[orders], possible[orders])) if possible[orders] else 0.0
-        previous, following = precisions[0] + 1, [*precisions[1:], beyond]
-        for n in range(orders):
-            previous = precisions[n] = (previous + precisions[n] + following[n]) / 3
     return precisions

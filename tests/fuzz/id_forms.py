@@ -33,23 +33,17 @@ class Argument(NamedTuple):
     """`preds` or `target`.
 
     Attributes:
-        value: what to pass; for generators, the lists to make them from.
+        value: what to pass.
         rows: the ids of each hypothesis, or the references of each sentence, with all padding.
-        generates: whether to pass generators.
         drops_empty: whether a reference without tokens does not count unless it is the only one.
     """
 
     value: Any
     rows: list[Any]
-    generates: bool = False
     drops_empty: bool = False
 
-    def get(self) -> Any:
-        """What to pass."""
-        return generate(self.value) if self.generates else self.value
-
     def __str__(self) -> str:
-        return f"{self.value!r}{', as generators' if self.generates else ''}"
+        return repr(self.value)
 
 
 class Padding(NamedTuple):
@@ -75,7 +69,7 @@ def make_preds(rows: list[Ids], padding: Padding, choices: Choices) -> Argument:
     """Hypotheses in any form."""
     form, dtype, layout = choices.pick(_PREDS_FORMS), choices.byte(), choices.byte()
     if form in _LIST_FORMS:
-        return Argument(_as_list(rows, form, dtype, layout), rows, form == "generators")
+        return Argument(_as_list(rows, form, dtype, layout), rows)
     rows = padding.fill(rows)
     ids = chain.from_iterable(rows)
     if form == "logits" and all(0 <= id_ < _MAX_VOCABULARY for id_ in ids):
@@ -90,7 +84,7 @@ def make_target(groups: list[list[Ids]], padding: Padding, choices: Choices) -> 
     is_flat = bool(flat) and all(len(group) == 1 for group in groups)
     if form in _LIST_FORMS:
         value: Any = [_as_list(group, form, dtype, layout) for group in groups]
-        return Argument([group[0] for group in value] if is_flat else value, groups, form == "generators")
+        return Argument([group[0] for group in value] if is_flat else value, groups)
     if form == "tensors of references":
         groups = [padding.fill(group) for group in groups]
         arrays = [_as_array(group, (len(group), len(group[0])), dtype + i) for i, group in enumerate(groups)]
@@ -134,7 +128,7 @@ def _as_array(rows: Sequence[Ids], shape: tuple[int, ...], dtype: int) -> Array:
 
 def _as_list(rows: Sequence[Ids], form: str, dtype: int, layout: int) -> Any:
     """The rows of a side or of a sentence, each in a form and with a dtype of its own."""
-    if form in ("lists", "generators"):
+    if form == "lists":
         return rows
     if form == "tuples":
         return tuple(map(tuple, rows))
@@ -142,11 +136,6 @@ def _as_list(rows: Sequence[Ids], form: str, dtype: int, layout: int) -> Any:
         return [[*_as_array([row], (len(row),), dtype + i)] for i, row in enumerate(rows)]
     kind = form.removesuffix("s")
     return [_lay_out(_as_array([row], (len(row),), dtype + i), kind, layout + i) for i, row in enumerate(rows)]
-
-
-def generate(value: Any) -> Any:
-    """Iterators in place of lists."""
-    return (generate(item) if isinstance(item, list) else item for item in value)
 
 
 def _lay_out(array: Array, kind: str, layout: int) -> Array | Tensor:

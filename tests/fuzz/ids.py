@@ -14,7 +14,7 @@ from tests.fuzz.choices import Choices
 from tests.fuzz.formulas import choose_length
 from tests.fuzz.id_forms import Padding, make_preds, make_target, separate_layouts
 from tests.fuzz.rounds import Target
-from tests.fuzz.updates import COPIES, MANY_TOKENS, Batch, Masks, MetricCase
+from tests.fuzz.updates import COPIES, MANY_TOKENS, Batch, MetricCase
 from tests.helpers.counting import EXTREME_IDS, Ids, remove_special_ids
 from tests.reference import statistics
 
@@ -81,9 +81,9 @@ def make_case(choices: Choices) -> MetricCase:
         target = make_target([references for _, *references in part], padding, choices)
         batches.append(Batch(separate_layouts(preds, target), target))
     lowered = _lower(choices.pick(_KERNEL_LIMITS), batches)
-    masks = Masks.of(choices) if choices.byte() % 12 == 1 else None
+    masked = choices.byte() if choices.byte() % 12 == 1 else None
     expect = partial(_expected_row, BLEUSettings.from_options(**options))
-    return MetricCase(CorpusBLEU, options, batches, expect, {ngrams: lowered}, masks)
+    return MetricCase(CorpusBLEU, options, batches, expect, {ngrams: lowered}, masked)
 
 
 def _lower(values: Mapping[str, int], batches: Sequence[Batch]) -> Mapping[str, int]:

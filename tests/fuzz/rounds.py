@@ -81,8 +81,6 @@ class _Checker:
     def __call__(self, block: bytes) -> None:
         if time.time() > self._deadline:
             raise _Stop
-        if self.failure is not None:
-            clear_caches()  # smaller inputs must not depend on those before
         case: Case | None = None
         try:
             case = self._target.make(Choices(block))
@@ -91,21 +89,10 @@ class _Checker:
             first, self.failure = self.failure is None, _describe(case, error)
             if first:
                 self._deadline = time.time() + _SHRINK_SECONDS
-                self._fail_again(block)
             raise
         if self.failure is None:
             self.inputs += 1
             self.sentences += case.sentence_count
-
-    def _fail_again(self, block: bytes) -> None:
-        """Stop if the failure depends on the inputs before, because such an input cannot be shrunk."""
-        clear_caches()
-        try:
-            self._target.make(Choices(block)).check()
-        except Exception:
-            return
-        self.failure = f"This input fails only after the earlier ones of the round.\n{self.failure}"
-        raise _Stop
 
 
 def run_round(

@@ -25,11 +25,9 @@ _PATIENCE = 120
 _EXPECTED_WARNINGS = [
     "The ids are in a tensor, but neither 'pad_id' nor 'eos_id' is set",
     "Every reference in 'target' is a single word",
-    "Most (hypotheses|references) (begin with eos_id|contain)",
     r"(The|\d+ of \d+) references are Chinese or Japanese",
     "'preds' is a list of lists of strings",
-    "The labels in 'target' (begin with|are) -100",
-    r"In \d+ of \d+ references, 'target' has pad_id",
+    "The labels in 'target' are -100",
     "\nThe hypothesis contains 0 counts of",  # NLTK
     "Total length of `DataLoader` across ranks is zero",
     ".*sampler has shuffling enabled",

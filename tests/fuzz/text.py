@@ -14,7 +14,7 @@ from lightning_bleu.core import tokens as words
 from tests.fuzz.choices import Choices
 from tests.fuzz.id_forms import Argument
 from tests.fuzz.rounds import Target
-from tests.fuzz.updates import COPIES, MANY_TOKENS, Batch, Masks, MetricCase
+from tests.fuzz.updates import COPIES, MANY_TOKENS, Batch, MetricCase
 from tests.helpers.text import PIECES, WORDWISE
 from tests.reference import statistics
 
@@ -46,11 +46,11 @@ def make_case(choices: Choices) -> MetricCase:
         rows = [sentence[:2] for sentence in rows]
     cut = choices.pick([0, 0, 1, 2, 4])
     parts = [rows[:cut], rows[cut:]] if 0 < cut < len(rows) else [rows]
-    form, is_flat, generates = choices.byte(), choices.byte() % 2 == 1, choices.byte() < 0
-    batches = [make_batch(part, form % 2 == 1, is_flat, generates) for part in parts]
-    masks = Masks.of(choices) if choices.byte() % 16 == 1 else None
+    as_tuples, is_flat = choices.byte() % 2 == 1, choices.byte() % 2 == 1
+    batches = [make_batch(part, as_tuples, is_flat) for part in parts]
+    masked = choices.byte() if choices.byte() % 16 == 1 else None
     expect = partial(_expected_row, **options)
-    return MetricCase(CorpusBLEU, options, batches, expect, {words: choices.pick(CACHE_LIMITS)}, masks)
+    return MetricCase(CorpusBLEU, options, batches, expect, {words: choices.pick(CACHE_LIMITS)}, masked)
 
 
 def make_pieces(choices: Choices) -> Sequence[str]:
@@ -67,7 +67,7 @@ def make_pieces(choices: Choices) -> Sequence[str]:
     return pieces
 
 
-def make_batch(rows: list[list[Any]], as_tuples: bool, is_flat: bool, generates: bool) -> Batch:
+def make_batch(rows: list[list[Any]], as_tuples: bool, is_flat: bool) -> Batch:
     """Sentences, each a hypothesis and its references, as the arguments of an update."""
     hypotheses, groups = [row[0] for row in rows], [row[1:] for row in rows]
     values: list[Any] = [hypotheses, groups]
@@ -75,7 +75,7 @@ def make_batch(rows: list[list[Any]], as_tuples: bool, is_flat: bool, generates:
         values[1] = [group[0] for group in groups]
     if as_tuples:
         values = [_as_tuples(value) for value in values]
-    return Batch(*(Argument(value, side, generates) for value, side in zip(values, (hypotheses, groups))))
+    return Batch(Argument(values[0], hypotheses), Argument(values[1], groups))
 
 
 def _as_tuples(value: Any) -> Any:

@@ -1,19 +1,15 @@
-"""What several targets have in common: batches that a metric counts, with masks, positions, and lower limits."""
+"""What several targets have in common: batches that a metric counts, with masks and lower limits."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from types import ModuleType
 from typing import Any, NamedTuple
 
-import numpy as np
-import torch
-
 from lightning_bleu.core.batch import read_batch
-from tests.fuzz.choices import Choices
 from tests.fuzz.id_forms import Argument
 from tests.fuzz.rounds import compare
 
@@ -33,32 +29,6 @@ class Batch(NamedTuple):
         return f"  .update({self.preds},\n          {self.target})"
 
 
-class Masks(NamedTuple):
-    """Which sentences a metric counts.
-
-    Attributes:
-        bits: which of eight sentences, again and again.
-        form: an index into the forms of a mask; 0 for no mask.
-    """
-
-    bits: int
-    form: int
-
-    @classmethod
-    def of(cls, choices: Choices) -> Masks:
-        """Random masks."""
-        return cls(choices.byte(), choices.byte() % 5)
-
-    def mask(self, start: int, stop: int) -> list[bool]:
-        """Which sentences of a range count."""
-        return [not self.form or bool(self.bits >> index % 8 & 1) for index in range(start, stop)]
-
-    def argument(self, start: int, stop: int) -> Any:
-        """The mask of a batch, as ``sample_mask``."""
-        mask = self.mask(start, stop)
-        return [None, mask, tuple(mask), np.array(mask, bool), torch.tensor(mask, dtype=torch.bool)][self.form]
-
-
 @dataclass
 class MetricCase:
     """Batches that a metric counts.
@@ -69,7 +39,7 @@ class MetricCase:
         batches: the sentences.
         expect: the statistics of a sentence from its hypothesis, its references, and whether empty ones are dropped.
         lowered: lower limits of modules of the package.
-        masks: if there are some, metrics that keep sentences are checked, too.
+        masked: bits of a mask, again and again; None to check no sums under a mask.
     """
 
     metric: Any
@@ -77,7 +47,7 @@ class MetricCase:
     batches: list[Batch]
     expect: Callable[[Any, list[Any], bool], list[int]]
     lowered: Mapping[ModuleType, Mapping[str, int]]
-    masks: Masks | None
+    masked: int | None
 
     @property
     def sentence_count(self) -> int:
@@ -86,7 +56,8 @@ class MetricCase:
     def describe(self) -> str:
         given = [f"{name}={value!r}" for name, value in self.options.items() if value is not None]
         others = [f"  {module.__name__}: {values}" for module, values in self.lowered.items() if values]
-        others += [f"  masks: {self.masks}"] * (self.masks is not None)
+        if self.masked is not None:
+            others.append(f"  masked: {self.masked:#b}")
         return "\n".join([f"{self.metric.__name__}({', '.join(given)})", *map(str, self.batches), *others])
 
     def check(self) -> None:
@@ -114,43 +85,24 @@ class MetricCase:
         """Compare the rows and sums of a metric with the statistics of the sentences of each batch, and return it."""
         metric = self.metric(**self.options)
         for (preds, target), rows in zip(self.batches, expected):
-            metric.update(preds.get(), target.get())
-            batch = read_batch(preds.get(), target.get(), metric.settings)
+            metric.update(preds.value, target.value)
+            batch = read_batch(preds.value, target.value, metric.settings)
             compare("sentence", metric.scorer.count_batch("", batch).tolist(), rows)
         compare("statistics", metric.statistics.tolist(), _sum([*chain(*expected)], metric.scorer.columns))
-        if self.masks is not None:
-            self._check_masks(expected, self.masks)
+        if self.masked is not None:
+            self._check_masks(expected, self.masked)
         return metric
 
-    def _check_masks(self, expected: Sequence[list[list[int]]], masks: Masks) -> None:
-        """Compare sums and kept sentences under masks.
-
-        One metric keeps sums, one keeps sentences, and one has positions that descend, from one to four processes, two
-        of which may have the same batch.
-        """
-        return  # metrics keep no sentences any more
-        sums = self.metric(**self.options)
-        kept, *processes = (self.metric(keep_sentences=True, **self.options) for _ in range(2 + masks.bits % 4))
-        sentences = 0
-        for number, ((preds, target), rows) in enumerate(zip(self.batches, expected)):
-            mask = masks.argument(sentences, sentences + len(rows))
-            for metric in (sums, kept):
-                metric.update(preds.get(), target.get(), mask)
-            index = -np.arange(sentences, sentences + len(rows)) + 2**33
-            for rank in (number, number + masks.bits // 4):
-                processes[rank % len(processes)].update(preds.get(), target.get(), mask, index)
-            sentences += len(rows)
-            compare("number of sentences", sums.input_counts.sentence_count, sum(masks.mask(0, sentences)))
-            compare("kinds of kept sentences", kept.input_counts, sums.input_counts)
-        indexed, *others = processes
-        for other in others:
-            indexed.merge_state(other)
-        compare("kinds of sentences with positions", indexed.input_counts, sums.input_counts)
-        rows = [row for row, counts in zip(chain(*expected), masks.mask(0, sentences)) if counts]
-        compare("kept sentence", kept.sentence_statistics().tolist(), rows)
-        compare("sentence with a position", indexed.sentence_statistics().tolist(), rows[::-1])
-        for metric in (sums, kept):
-            compare("statistics under masks", metric.statistics.tolist(), _sum(rows, metric.scorer.columns))
+    def _check_masks(self, expected: Sequence[list[list[int]]], bits: int) -> None:
+        """Compare the sums of a metric under masks."""
+        metric = self.metric(**self.options)
+        chosen = []
+        for (preds, target), rows in zip(self.batches, expected):
+            mask = [bits >> number % 8 & 1 == 1 for number in range(len(rows))]
+            metric.update(preds.value, target.value, mask)
+            chosen += [*compress(rows, mask)]
+        compare("number of sentences", metric.input_counts.sentence_count, len(chosen))
+        compare("statistics under masks", metric.statistics.tolist(), _sum(chosen, metric.scorer.columns))
 
 
 def _sum(rows: list[list[int]], columns: int) -> list[int]:

@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from lightning_bleu.core.batch import Batch, Sources, to_lines
-from lightning_bleu.core.corpus_metric import CorpusMetric
+from lightning_bleu.core.corpus_metric import CorpusMetric, TorchmetricsOptions
 from lightning_bleu.core.evaluator_metric import CorpusScorer, count_sentences
 from lightning_bleu.core.forms import Hypotheses, InputCounts, IntArray, References, Strings, kind_of
 from lightning_bleu.core.scoring import Component, Report, float_type, join_signature
@@ -42,11 +42,7 @@ class ErrorRateOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorRateSettings(Settings):
-    """The options of the error rate, checked. Create settings with :meth:`from_options`.
-
-    Attributes:
-        characters: whether characters are compared rather than words.
-    """
+    """The options of the error rate, checked. Create settings with :meth:`from_options`."""
 
     characters: bool = False
 
@@ -59,25 +55,9 @@ class ErrorRateSettings(Settings):
 
 
 def error_rate_rows(batch: Batch, settings: ErrorRateSettings) -> IntArray:
-    """The errors of every sentence, and the length of its reference.
+    """The errors of every sentence, and the length of its reference, shape ``(sentences, 2)``.
 
     Of several references, the one with the fewest errors counts, the first one on a tie.
-
-    Args:
-        batch: the sentences.
-        settings: what to compare.
-
-    Returns:
-        shape ``(sentences, 2)``.
-
-    Raises:
-        TypeError: for tokens, and for ids that are not decoded, if characters are compared.
-
-    Example:
-        >>> from lightning_bleu.core.batch import read_batch
-        >>> settings = ErrorRateSettings.from_options()
-        >>> error_rate_rows(read_batch(["a cat sat"], [["a cat", "a dog sat on it"]], settings), settings).tolist()
-        [[1, 2]]
     """
     if settings.characters and batch.sentence_count and not isinstance(batch.segments, Strings):
         raise TypeError(f"characters=True compares text, but 'preds' and 'target' are {kind_of(batch.segments)}")
@@ -94,12 +74,7 @@ def error_rate_rows(batch: Batch, settings: ErrorRateSettings) -> IntArray:
 
 
 def _count_errors(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
-    """The positions at which two segments differ, and the difference of their lengths.
-
-    Example:
-        >>> _count_errors(["a", "b", "c"], ["a", "c"])
-        2
-    """
+    """The positions at which two segments differ, and the difference of their lengths."""
     wrong = sum(item != other for item, other in zip(hypothesis, reference))
     return wrong + abs(len(hypothesis) - len(reference))
 
@@ -108,43 +83,27 @@ def _count_errors(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
 
 
 def error_rate(statistics: Tensor, settings: ErrorRateSettings) -> Tensor:
-    """The error rates of corpora or sentences. With empty references, any errors are a rate of 1.
-
-    Args:
-        statistics: numbers of shape ``(..., 2)``; see :func:`error_rate_rows`.
-        settings: the unit.
-
-    Returns:
-        shape ``(...)``.
-
-    Example:
-        >>> import torch
-        >>> error_rate(torch.tensor([[1, 4], [6, 4], [2, 0], [0, 0]]), ErrorRateSettings.from_options(percent=True))
-        tensor([ 25., 150., 100.,   0.], dtype=torch.float64)
-    """
+    """The error rates of corpora or sentences, ``(..., 2)`` → ``(...)``. Of an empty reference, any errors are 1."""
     errors, lengths = statistics.to(float_type(statistics.device)).unbind(-1)
     return settings.unit * (errors / lengths).where(lengths > 0, errors.clamp(max=1))
 
 
-@dataclass(frozen=True)
 class ErrorRateScorer(CorpusScorer):
     """All of the error rate but the state: how sentences are counted, and how their rows become a score."""
 
     settings: ErrorRateSettings
+    class_name = "CorpusErrorRate"
+    higher_is_better = False
+
+    def __init__(self, settings: ErrorRateSettings) -> None:
+        bounds = (0.0, None)
+        sees = frozenset({"case", "punctuation", "subwords"})
+        super().__init__(settings, name="error rate", columns=2, perfect=0.0, bounds=bounds, sees=sees)
 
     @classmethod
     def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
         """The scorer with settings that :meth:`Settings.plain` returned, for text."""
         return cls(ErrorRateSettings.from_options(**{**settings, "decoder": None, "percent": percent}))
-
-    name = "error rate"
-    class_name = "CorpusErrorRate"  # type: ignore[assignment]
-    columns = 2
-    higher_is_better = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set(perfect=0.0, bounds=(0.0, None))
 
     def count_batch(self, name: str, batch: Batch, sources: Sources | None = None) -> IntArray:
         """The statistics of each sentence, shape ``(sentences, 2)``."""
@@ -167,26 +126,14 @@ class ErrorRateScorer(CorpusScorer):
 
     def components(self, report: ErrorRateScore, *, optional: bool = True) -> list[Component]:
         """The number of errors, and the length of the references."""
-        return error_rate_components(report)
+        return [
+            Component("errors", float(report.errors), higher_is_better=False),
+            Component("reference_length", float(report.reference_length)),
+        ]
 
 
 class ErrorRateScore(Report):
-    """The error rate of a corpus, a float, with its components.
-
-    Attributes:
-        score: 0 or more, where 1 is an error for each item of the references; 100 if ``percent``.
-        errors: the number of errors.
-        reference_length: the words or characters of the references.
-        signature: everything that the score depends on.
-        percent: whether scores are in percent.
-
-    Example:
-        >>> result = corpus_error_rate(["a cat is on a mat"], ["a cat is on the mat"])
-        >>> print(result)
-        error rate = 16.67
-        >>> result.errors, result.reference_length
-        (1, 6)
-    """
+    """The error rate of a corpus, a float, with its components."""
 
     score: float
     errors: int
@@ -198,25 +145,11 @@ class ErrorRateScore(Report):
         return f"error rate = {(1 if self.percent else 100) * self.score:.2f}"
 
 
-def error_rate_components(report: ErrorRateScore) -> list[Component]:
-    """The number of errors, and the length of the references."""
-    return [
-        Component("errors", float(report.errors), higher_is_better=False),
-        Component("reference_length", float(report.reference_length)),
-    ]
-
-
 # Signature
 
 
 def error_rate_signature(settings: ErrorRateSettings, inputs: InputCounts) -> str:
-    """Name everything that an error rate depends on, in one line.
-
-    Example:
-        >>> inputs = InputCounts(strings=3, references=6, squared_references=12)
-        >>> error_rate_signature(ErrorRateSettings.from_options(characters=True), inputs).split("|version")[0]
-        'nrefs:2|case:mixed|of:characters'
-    """
+    """Name everything that an error rate depends on, in one line."""
     return join_signature(
         {
             "nrefs": inputs.reference_count,
@@ -231,12 +164,6 @@ def error_rate_signature(settings: ErrorRateSettings, inputs: InputCounts) -> st
 
 class CorpusErrorRate(CorpusMetric):
     """The error rate of all sentences since the last reset: wrong words at their positions, per word of the references.
-
-    Args:
-        characters: compare characters instead of words.
-        lowercase: lowercase before comparing.
-        pad_id, bos_id, eos_id, ignore_ids, decoder, percent: see :class:`lightning_bleu.CorpusCHRF`.
-        kwargs: passed to :class:`torchmetrics.Metric`.
 
     Example:
         >>> metric = CorpusErrorRate()
@@ -260,7 +187,7 @@ class CorpusErrorRate(CorpusMetric):
         ignore_ids: int | Iterable[int] | None = (-100,),
         decoder: Decoder | None = None,
         percent: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[TorchmetricsOptions],
     ) -> None:
         options = {name: value for name, value in locals().items() if name in ErrorRateOptions.__annotations__}
         settings = ErrorRateSettings.from_options(**cast(ErrorRateOptions, options))
@@ -272,24 +199,14 @@ class CorpusErrorRate(CorpusMetric):
 
 
 def corpus_error_rate(preds: Hypotheses, target: References, **options: Unpack[ErrorRateOptions]) -> ErrorRateScore:
-    """Find the error rate of a corpus; see :class:`CorpusErrorRate`.
-
-    Example:
-        >>> corpus_error_rate(["it was"], ["it is"], percent=True).score
-        50.0
-    """
+    """Find the error rate of a corpus; see :class:`CorpusErrorRate`."""
     scorer = ErrorRateScorer(ErrorRateSettings.from_options(**options))
     rows, batch = count_sentences(preds, target, scorer)
     return scorer.report(rows.sum(0), batch.input_counts)
 
 
 def sentence_error_rate(preds: Hypotheses, target: References, **options: Unpack[ErrorRateOptions]) -> Tensor:
-    """Find the error rate of each sentence; see :class:`CorpusErrorRate`.
-
-    Example:
-        >>> sentence_error_rate(["it was", "hello"], ["it is", "hello"])
-        tensor([0.5000, 0.0000], dtype=torch.float64)
-    """
+    """Find the error rate of each sentence; see :class:`CorpusErrorRate`."""
     scorer = ErrorRateScorer(ErrorRateSettings.from_options(**options))
     rows, batch = count_sentences(preds, target, scorer)
     return scorer.score(rows).to(batch.device, float_type(batch.device))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from lightning_bleu.views.blocks import (
-    Bar,
     Block,
     Cell,
     Chart,
@@ -12,7 +11,6 @@ from lightning_bleu.views.blocks import (
     Examples,
     Heading,
     Note,
-    Part,
     Point,
     Range,
     Span,
@@ -42,18 +40,15 @@ def hostile_view() -> View:
     """A view with every kind of block, and hostile texts in all of them."""
     rows: list[list[TableCell]] = []
     for number, text in enumerate(TEXTS):
-        drawn = Bar([Part(0.5, "good", text), Part(0.5, "bad")])
-        rows.append([text, Cell(text, "bad"), drawn, Range(number, -1, 20, (-1, 20)), f"{number}"])
+        rows.append([text, Cell(text, "bad"), Range(number, -1, 20, (-1, 20)), f"{number}"])
     items = []
     for number, text in enumerate(TEXTS, 1):
         lines = [ExampleLine("source", [Span(text)]), ExampleLine(text, [Span(text, "unmatched"), Span(text)], "1.00")]
         items.append(Example(number, [*lines, ExampleLine("reference", [Span(text, "displaced")])], text[:200]))
-    points = {text: [Point(0, 1.0, 0.5, 1.5), Point(1, float("nan"))] for text in TEXTS}
     blocks: list[Block] = [
-        Table(["", *TEXTS[:4]], rows, title=TEXTS[0], note=TEXTS[4]),
+        Table(["", *TEXTS[:3]], rows, title=TEXTS[0], note=TEXTS[4]),
         Heading(TEXTS[1]),
-        Chart(TEXTS[2], points, TEXTS[3], categories=[TEXTS[0], TEXTS[7]]),
-        Chart(TEXTS[2], points, TEXTS[3], best=Point(0, 1.0)),
+        Chart(TEXTS[2], [Point(0, 1.0, 0.5, 1.5), Point(1, float("nan"))], TEXTS[3], best=Point(0, 1.0)),
         Note("\n".join(TEXTS)),
         Examples(TEXTS[3], items, TEXTS[4]),
     ]

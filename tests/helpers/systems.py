@@ -1,12 +1,9 @@
-"""Small corpora, and metrics that keep their sentences."""
+"""Small corpora."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
-
-from lightning_bleu import CorpusBLEU, corpus_bleu
-from lightning_bleu.core.forms import Hypotheses, References
 
 Item = TypeVar("Item")
 
@@ -22,18 +19,6 @@ B = ["a b c d f e", "a b c d", "g h i x k l m", "a b x d e"]
 
 DEFAULTS: dict[str, Any] = {"tokenizer": "none", "smoothing": "exp"}
 """How the systems are scored: four words have few matches of order 4, so smoothing keeps scores above 0."""
-
-
-def make_metric(preds: Hypotheses, target: References = TARGET, **options: Any) -> CorpusBLEU:
-    """A metric that has counted a corpus and kept its sentences."""
-    metric = CorpusBLEU(**DEFAULTS | {"keep_sentences": True} | options)
-    metric.update(preds, target)
-    return metric
-
-
-def score_corpus(preds: Hypotheses, target: References, **options: Any) -> float:
-    """The score of :func:`make_metric`, without a metric."""
-    return corpus_bleu(preds, target, **DEFAULTS | options).bleu
 
 
 def pick(items: Sequence[Item], indices: Iterable[int]) -> list[Item]:

@@ -71,7 +71,7 @@ def score(counting: Counting, naming: Naming | None = None, parts: bool | Sequen
         counting.metrics,
         group_by_loader(scored, loaders),
         scored,
-        {naming.render(one.name): one.result for one in scored},
+        {naming.render(score.name): score.result for score in scored},
         name_numbers(scored, naming, parts),
     )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
+import re
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,26 +17,71 @@ from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
 from lightning_bleu import CorpusBLEU, Evaluator
-from lightning_bleu.hugging_face import EvaluatorMixin
+from lightning_bleu.hugging_face import EvaluatorMixin, Prompts
+from tests.helpers.files import read_files
 from tests.helpers.language_models import (
     EOS,
     PAD,
     Turn,
+    bleu_of,
     complete_again,
     encode,
     make_chats,
     make_model,
     make_tokenizer,
     score_of,
+    to_text,
 )
 from tests.helpers.process_groups import run_in_processes
+
+pytestmark = pytest.mark.slow
 
 SENTENCES = 13
 """With batches of 4, the last batch is smaller, and two processes repeat sentences."""
 
 
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainers write to their current folder."""
+    pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+
+
+def make_trainer(items: Any, side: str = "left", base: str = "Trainer", **options: Any) -> Any:
+    """A trainer of a decoder-only model.
+
+    Args:
+        items: its datasets.
+        side: the side of the padding.
+        base: the name of its base class.
+        options: attributes of the class, ``args`` of the TrainingArguments, and arguments of the Trainer.
+    """
+    import transformers
+
+    tokenizer = make_tokenizer(side)
+    args = {"per_device_eval_batch_size": 4, "use_cpu": True, "report_to": "none", "output_dir": "runs"}
+    args |= {"disable_tqdm": True, "save_strategy": "no"} | options.pop("args", {})
+    own = {name: options.pop(name) for name in ("evaluator", "model") if name in options}
+    kind: Any = type("Completer", (EvaluatorMixin, getattr(transformers, base)), options)
+    trainer = kind(
+        **{"model": make_model(), "evaluator": Evaluator(CorpusBLEU())} | own,
+        args=getattr(transformers, base.replace("Trainer", "TrainingArguments"))(**args),
+        data_collator=transformers.DataCollatorForSeq2Seq(tokenizer),
+        train_dataset=items,
+        eval_dataset=items,
+        processing_class=tokenizer,
+    )
+    trainer.remove_callback(transformers.PrinterCallback)
+    return trainer
+
+
 def make_turns() -> list[Turn]:
+    """Prompts with one answer each."""
     return [turn for [turn] in make_chats(SENTENCES, 1)]
+
+
+def make_items() -> list[dict[str, list[int]]]:
+    return [encode([turn]) for turn in make_turns()]
 
 
 def prompt_length(hypotheses: list[str], references: list[list[str]], sources: list[str]) -> list[float]:
@@ -42,60 +89,51 @@ def prompt_length(hypotheses: list[str], references: list[list[str]], sources: l
     return [len(source.split()) for source in sources]
 
 
-def make_trainer(model: Any, items: Any = None, *, mixin: bool = True, side: str = "right", **options: Any) -> Any:
-    """A trainer whose datasets are the sentences."""
-    from transformers import DataCollatorForSeq2Seq, Trainer, TrainingArguments
-
-    tokenizer = make_tokenizer(side)
-    items = items or [encode([turn]) for turn in make_turns()]
-    evaluator = Evaluator({"bleu": CorpusBLEU(), "prompt": prompt_length}, decoder=tokenizer)
-    defaults: Any = {"save_strategy": "no", "per_device_eval_batch_size": 4, "use_cpu": True, "report_to": "none"}
-    kind: Any = type("Completer", (EvaluatorMixin, Trainer), {}) if mixin else Trainer
-    return kind(
-        model,
-        TrainingArguments("runs", **defaults | options),
-        data_collator=DataCollatorForSeq2Seq(tokenizer),
-        train_dataset=items,
-        eval_dataset=items,
-        **{"evaluator": evaluator} if mixin else {},
-    )
-
-
 def evaluate_all(folder: Path) -> dict[str, Any]:
     """Evaluate in the ways of users."""
     os.chdir(folder)
-    scores: dict[str, tuple[float, float]] = {}
-    for side in ("left", "right"):
-        found = make_trainer(make_model(), side=side).evaluate()
-        scores[side] = found["eval_bleu"], found["eval_prompt"]
-    found = {"scores": scores, "trained": list(train_and_evaluate())}
-    trainer = make_trainer(make_model())
-    found["predict"] = trainer.predict(trainer.eval_dataset)
-    trainer.gen_kwargs = {"num_beams": 2, "max_new_tokens": 6}
-    found["beams"] = trainer.evaluate()["eval_bleu"]
-    found["losses"] = {
-        found["predict"].metrics["test_loss"],
-        *(make_trainer(make_model(), mixin=mixin).evaluate()["eval_loss"] for mixin in (True, False)),
-    }
-    trainer = make_trainer(make_model())
-    trainer.model.generation_config.pad_token_id = None
-    with pytest.raises(ValueError, match="there is no padding token: pass processing_class=tokenizer to the Trainer"):
-        trainer.evaluate()
-    trainer.gen_kwargs = {"pad_token_id": PAD}
-    assert trainer.evaluate()["eval_bleu"] > 0
+    found: dict[str, Any] = {"chats": []}
+    for side, base in (("left", "Trainer"), ("right", "Trainer"), ("left", "Seq2SeqTrainer")):
+        evaluator = Evaluator({"bleu": CorpusBLEU(), "prompt": prompt_length})
+        chats = [encode(chat) for chat in make_chats(SENTENCES, 3)]
+        scores = make_trainer(chats, side, base, evaluator=evaluator).evaluate()
+        found["chats"].append((scores["eval_bleu"], scores["eval_prompt"]))
+    found["trained"] = list(train_and_evaluate())
+    items = make_items()
+    found["predict"] = make_trainer(items).predict(items)
+    plain = make_trainer(items, evaluator=None)
+    found["losses"] = {found["predict"].metrics["test_loss"], plain.evaluate()["eval_loss"]}
     return found
 
 
 def train_and_evaluate() -> Iterator[tuple[float, float]]:
     """Scores while a model trains, and those that it should have."""
-    trainer = make_trainer(make_model(), max_steps=1, learning_rate=1e-2)
+    trainer = make_trainer(make_items(), args={"max_steps": 1, "learning_rate": 1e-2})
     for _ in range(2):
         trainer.train()
         yield trainer.evaluate()["eval_bleu"], score_of(complete_again(make_turns(), copy.deepcopy(trainer.model)))
 
 
-def evaluate_sharded(folder: Path) -> dict[str, tuple[float, float]]:
-    """Evaluate models whose parameters are sharded over the processes, also if one of them has no prompt."""
+@pytest.mark.parametrize("processes", [1, 2])
+def test_scores_are_those_of_one_prompt_at_a_time(processes: int, tmp_path: Path) -> None:
+    turns, last = make_turns(), [chat[-1] for chat in make_chats(SENTENCES, 3)]
+    expected = score_of(last)
+    assert 0.2 < expected < 0.9
+    length = sum(len(to_text(turn.prompt).split()) for turn in last) / SENTENCES
+    for found in run_in_processes(processes, evaluate_all, tmp_path):
+        assert found["chats"] == [(pytest.approx(expected, abs=1e-12), pytest.approx(length))] * 3
+        assert all(score == pytest.approx(expected, abs=1e-12) for score, expected in found["trained"])
+        assert len({score_of(turns), *(score for score, _ in found["trained"])}) == 3, "training changes the model"
+        predicted = found["predict"]
+        assert predicted.metrics["test_bleu"] == pytest.approx(score_of(turns), abs=1e-12)
+        for turn, ids, labels in zip(turns, predicted.predictions, predicted.label_ids, strict=True):
+            assert [token for token in ids if token not in (PAD, EOS, -100)] == turn.generated
+            assert labels[labels != -100].tolist() == turn.answer
+        assert len(found["losses"]) == 1, "the loss is that of Trainer"
+
+
+def evaluate_sharded(folder: Path) -> dict[str, float]:
+    """Evaluate models whose parameters are sharded over the processes."""
     os.chdir(folder)
     torch.distributed.init_process_group("gloo")
     model = make_model()
@@ -107,44 +145,205 @@ def evaluate_sharded(folder: Path) -> dict[str, tuple[float, float]]:
         for part in (*model.model.layers, model):
             torch.distributed.fsdp.fully_shard(part, mesh=mesh)
         sharded["FSDP 2"] = model
-    unanswered = {"input_ids": [3, 4], "labels": [-100, -100]}
-    rows = [unanswered, *(encode([turn]) for turn in make_turns())]  # of the first process, and then in turns
-    scores = {}
-    for name, model in sharded.items():
-        # A Trainer that shards the model itself, which accelerate does on accelerators only, finds its columns before.
-        # One sentence at a time, so that the processes end at different steps.
-        trainer = make_trainer(model, remove_unused_columns=False, per_device_eval_batch_size=1)
-        one = trainer.evaluate()["eval_bleu"]
-        trainer.answers = "every"
-        scores[name] = one, trainer.evaluate(rows)["eval_bleu"]
-    return scores
+    # A Trainer that shards the model itself, which accelerate does on accelerators only, finds its columns before.
+    # One sentence at a time, so that the processes end at different steps.
+    args = {"remove_unused_columns": False, "per_device_eval_batch_size": 1}
+    return {
+        name: make_trainer(make_items(), model=model, args=args).evaluate()["eval_bleu"]
+        for name, model in sharded.items()
+    }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("processes", [1, 2])
-def test_scores_are_those_of_one_prompt_at_a_time(processes: int, tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    turns = make_turns()
-    expected = score_of(turns)
-    assert 0.2 < expected < 0.9
-    beams = score_of(complete_again(turns, make_model(), num_beams=2, max_new_tokens=6))
-    length = sum(len(turn.prompt) for turn in turns) / SENTENCES
-    for found in run_in_processes(processes, evaluate_all, tmp_path):
-        for score in found["scores"].values():
-            assert score == (pytest.approx(expected, abs=1e-12), length)
-        assert found["beams"] == pytest.approx(beams, abs=1e-12) != expected
-        assert all(score == pytest.approx(expected, abs=1e-12) for score, expected in found["trained"])
-        assert len({expected, *(score for score, _ in found["trained"])}) == 3, "training changes the model"
-        predicted = found["predict"]
-        for turn, ids, labels in zip(turns, predicted.predictions, predicted.label_ids, strict=True):
-            assert [one for one in ids if one not in (PAD, EOS, -100)] == turn.generated
-            assert labels[labels != -100].tolist() == turn.answer
-        assert len(found["losses"]) == 1, "the loss is that of Trainer"
-
-
-@pytest.mark.slow
 def test_a_sharded_model_generates_until_all_processes_are_done(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
     expected = pytest.approx(score_of(make_turns()), abs=1e-12)
-    for found in run_in_processes(2, evaluate_sharded, tmp_path):
-        assert found == dict.fromkeys(found, (expected, expected))
+    for scores in run_in_processes(2, evaluate_sharded, tmp_path):
+        assert scores == dict.fromkeys(scores, expected)
+
+
+def test_padding_may_also_be_the_end_and_has_to_be_known() -> None:
+    trainer = make_trainer(make_items(), "right")
+    trainer.processing_class.pad_token = trainer.processing_class.eos_token
+    trainer.gen_kwargs = {"pad_token_id": EOS}
+    assert trainer.evaluate()["eval_bleu"] == pytest.approx(score_of(make_turns()))
+    trainer.processing_class, trainer.gen_kwargs = None, {}
+    trainer.evaluator = Evaluator(decoder=make_tokenizer("left"))
+    trainer.model.generation_config.pad_token_id = None
+    with pytest.raises(ValueError, match="there is no padding token: pass processing_class=tokenizer to the Trainer"):
+        trainer.evaluate()
+
+
+ARGUMENTS: Any = {
+    "the call": [
+        ({"num_beams": 2, "max_new_tokens": 5}, {"num_beams": 3, "max_length": 40}, {}, {}),
+        {"num_beams": 2, "max_new_tokens": 5},
+    ],
+    "gen_kwargs": [
+        ({}, {"num_beams": 2, "max_new_tokens": 5}, {"generation_num_beams": 3}, {"max_new_tokens": 9}),
+        {"num_beams": 2, "max_new_tokens": 5},
+    ],
+    "Seq2SeqTrainer": [
+        ({"num_beams": None}, {}, {"generation_num_beams": 2, "generation_max_length": 9}, {"max_new_tokens": 7}),
+        {"num_beams": 2, "max_length": 9, "max_new_tokens": None},
+    ],
+}
+"""Arguments of the call, gen_kwargs, those of Seq2SeqTrainer, and of the model; those that count."""
+
+
+@pytest.mark.filterwarnings("ignore:generate stopped at its limit")
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_the_strongest_argument_counts(name: str) -> None:
+    (call, gen_kwargs, args, config), strongest = ARGUMENTS[name]
+    turns = [turn for turn in make_turns() if len(turn.prompt) < 7]
+    model = make_model()
+    for option, value in config.items():
+        setattr(model.generation_config, option, value)
+    datasets = {"one": [encode([turn]) for turn in turns]}
+    args = {"per_device_eval_batch_size": 1} | args  # max_length counts the padding of a batch
+    trainer = make_trainer(datasets, base="Seq2SeqTrainer", model=model, gen_kwargs=gen_kwargs, args=args)
+    expected = score_of(complete_again(turns, make_model(), **strongest))
+    assert 0 < expected != score_of(turns)
+    assert trainer.evaluate(**call)["eval_one_bleu"] == pytest.approx(expected)
+    assert trainer.predict(datasets["one"], **call).metrics["test_bleu"] == pytest.approx(expected)
+
+
+def test_an_evaluation_between_those_of_datasets_has_arguments_of_its_own() -> None:
+    from transformers import TrainerCallback
+
+    inner: list[float] = []
+
+    class Inside(TrainerCallback):
+        def on_evaluate(self, *args: Any, **kwargs: Any) -> None:
+            if not inner:
+                inner.append(0)
+                inner.append(trainer.evaluate(make_items(), metric_key_prefix="inner")["inner_bleu"])
+
+    trainer = make_trainer({"one": make_items(), "two": make_items()})
+    trainer.add_callback(Inside())
+    outer = trainer.evaluate(num_beams=2)
+    expected = score_of(complete_again(make_turns(), make_model(), num_beams=2))
+    assert [outer["eval_one_bleu"], outer["eval_two_bleu"]] == pytest.approx([expected, expected])
+    assert inner == [0, pytest.approx(score_of(make_turns()))]
+
+
+def test_labels_may_have_another_name() -> None:
+    trainer = make_trainer(make_items(), args={"label_names": ["answer"], "remove_unused_columns": False})
+    collate = trainer.data_collator
+
+    def rename(rows: Any) -> Any:
+        batch = dict(collate(rows))
+        return {"answer": batch.pop("labels"), **batch}
+
+    trainer.data_collator = rename
+    trainer.compute_loss = lambda model, inputs, **kwargs: (torch.zeros(1), {"logits": torch.zeros(1)})
+    assert trainer.evaluate()["eval_bleu"] == pytest.approx(score_of(make_turns()))
+
+
+def test_prompts_and_answers_apart_need_a_split() -> None:
+    def split(self: Any, inputs: Any) -> Prompts:
+        labels = inputs.pop("labels")  # which the loss cannot take
+        return Prompts(inputs, labels)
+
+    items = [{"input_ids": turn.prompt, "labels": turn.answer} for turn in make_turns()]
+    scores = make_trainer(items, split=split).evaluate()
+    assert scores["eval_bleu"] == pytest.approx(score_of(make_turns()))
+    assert "eval_loss" not in scores
+
+
+def test_an_engine_that_returns_strings_for_rows_of_its_own() -> None:
+    rows = [f"text {number}" for number in range(9)]
+
+    def split(self: Any, inputs: Any) -> Prompts:
+        texts = inputs.pop("texts")
+        references = [[text.upper(), f"{text} a b c d"] for text in texts]
+        return Prompts(
+            {"texts": texts}, references, texts, group=["odd" if text[-1] in "13579" else "even" for text in texts]
+        )
+
+    def complete(self: Any, prompts: Prompts) -> list[str]:
+        return [f"{text} a b c {text[-1]}" for text in prompts.inputs["texts"]]
+
+    trainer = make_trainer(rows, args={"remove_unused_columns": False}, split=split, complete=complete)
+    trainer.data_collator = lambda texts: {"texts": list(texts)}
+    scores = trainer.evaluate()
+    odd = [(f"{text} a b c {text[-1]}", f"{text} a b c d") for text in rows[1::2]]
+    assert scores["eval_bleu_odd"] == pytest.approx(bleu_of(*map(list, zip(*odd))))
+    assert "eval_loss" not in scores
+
+
+@pytest.mark.parametrize("skipped", [{0, 1, 2, 3}, {1}])
+def test_a_dataset_without_prompts_has_only_a_loss(skipped: set[int]) -> None:
+    batches = iter(range(9))
+
+    def split(self: Any, inputs: Any) -> Prompts | None:
+        return None if next(batches) in skipped else EvaluatorMixin.split(self, inputs)
+
+    trainer = make_trainer(make_items(), split=split)
+    if len(skipped) == 1:
+        with pytest.raises(ValueError, match="split returned None or Prompts without target for some batches only"):
+            trainer.evaluate()
+        return
+    scores = trainer.evaluate()
+    assert "eval_loss" in scores
+    assert "eval_bleu" not in scores
+
+
+@pytest.mark.parametrize("base", ["Trainer", "Seq2SeqTrainer"])
+def test_predict_without_labels_returns_ids_and_scores_shows_and_writes_nothing(base: str, tmp_path: Path) -> None:
+    unlabeled = [{"input_ids": turn.prompt} for turn in make_turns()]
+    evaluator = Evaluator(CorpusBLEU(), translations="t", confidence=0.9, compare_to="best")
+    trainer = make_trainer(make_items(), "right", base, evaluator=evaluator, args={"report_to": "tensorboard"})
+    trainer.predict(make_items())
+    files, results = read_files(tmp_path), dict(evaluator.results)
+    assert [*results] == ["test_bleu"]
+    predicted = trainer.predict(unlabeled)
+    for turn, ids in zip(make_turns(), predicted.predictions, strict=True):
+        assert [token for token in ids if token not in (PAD, EOS, -100)] == turn.generated
+    assert predicted.label_ids is None
+    assert {"test_bleu", "test_loss"}.isdisjoint(predicted.metrics)
+    assert read_files(tmp_path) == files
+    assert dict(evaluator.results) == results
+    message = r"needs references, but split found none in a batch with \['input_ids', 'attention_mask'\]: set label_na"
+    with pytest.raises(ValueError, match=message):
+        trainer.evaluate(unlabeled)
+
+
+def end_with(ids: list[int]) -> list[dict[str, list[int]]]:
+    """Rows whose answers end with some ids instead of EOS."""
+    return [encode([turn._replace(answer=[*turn.answer[:-1], *ids])]) for turn in make_turns()]
+
+
+SAMPLING = "generation_config.do_sample is True, so answers are random"
+NO_END = r"An answer has none of the ids at which this generation stops, eos_token_id=\[1\]; its last id is 39"
+LIMIT = r"generate stopped at its limit, after \d+ new tokens, but a reference has \d+: set gen_kwargs"
+SUSPECTS: Any = {
+    "sampling": ({}, {"do_sample": True}, [EOS], SAMPLING),
+    "sampling on purpose": ({"do_sample": True}, {"do_sample": True}, [EOS], None),
+    "an end after which a line breaks": ({}, {}, [EOS, 39], None),
+    "no end": ({}, {}, [39], NO_END),
+    "an end of a chat template": ({"eos_token_id": [EOS, 39]}, {}, [39], None),
+    "another end": ({"stopping_criteria": [lambda ids, scores: ids[:, -1] == 39]}, {}, [39], None),
+    "a limit with the prompt": ({"max_length": 11}, {}, [EOS], LIMIT),
+    "the limit of new tokens": ({"max_new_tokens": 2}, {}, [EOS], None),
+    "the default limit": ({}, {"max_new_tokens": None}, [3] * 20 + [EOS], LIMIT),
+}
+"""Arguments of the call, and of the model; the end of answers; the warning."""
+
+
+@pytest.mark.filterwarnings("ignore:Using the model-agnostic default")  # Transformers itself
+@pytest.mark.parametrize("name", SUSPECTS)
+def test_likely_mistakes_warn_once(name: str) -> None:
+    arguments, config, end, message = SUSPECTS[name]
+    model = make_model()
+    for option, value in config.items():
+        setattr(model.generation_config, option, value)
+    trainer = make_trainer(end_with(end), model=model, gen_kwargs=arguments)
+    if message is None:
+        trainer.evaluate()  # warnings are errors
+        return
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            trainer.evaluate()
+    ours = [str(warning.message) for warning in caught if "`" not in str(warning.message)]
+    assert len(ours) == 1
+    assert re.match(message, ours[0])

@@ -95,32 +95,17 @@ def make_items(model: Any, most_images: int) -> list[dict[str, Any]]:
     return items
 
 
-def collate(items: list[dict[str, Any]], *, side: str = "left", dummy: bool = False, apart: bool = False) -> Any:
-    """A batch as Qwen's processor makes it; or one of LLaMA-Factory.
-
-    Args:
-        items: the items.
-        side: the side of the padding.
-        dummy: append a masked image to the first row if the batch has none.
-        apart: prompts and answers apart.
-    """
-    rows, labels, masks = [], [], []
-    images = [image for item in items for image in item["images"]]
-    for item in items:
-        rows.append(item["prompt"] if apart else item["prompt"] + item["answer"])
-        labels.append(item["answer"] if apart else [-100] * len(item["prompt"]) + item["answer"])
-        masks.append([1] * len(rows[-1]))
-    if dummy and not images:
-        fake = [START, *[IMAGE] * 4, END]
-        rows[0], masks[0] = fake + rows[0], [0] * len(fake) + masks[0]
-        labels[0] = labels[0] if apart else [-100] * len(fake) + labels[0]
-        images = [torch.zeros(16, PATCH)]
+def collate(items: list[dict[str, Any]], side: str = "left") -> Any:
+    """A batch as Qwen's processor makes it, padded on a side."""
+    rows = [item["prompt"] + item["answer"] for item in items]
+    labels = [[-100] * len(item["prompt"]) + item["answer"] for item in items]
     batch = {
         "input_ids": pad(rows, PAD, side),
-        "attention_mask": pad(masks, 0, side),
-        "labels": pad(labels, -100, "right" if apart else side),
+        "attention_mask": pad([[1] * len(row) for row in rows], 0, side),
+        "labels": pad(labels, -100, side),
     }
     batch["mm_token_type_ids"] = token_types(batch["input_ids"])
+    images = [image for item in items for image in item["images"]]
     if images:
         batch |= {"pixel_values": torch.cat(images), "image_grid_thw": torch.tensor([GRID] * len(images))}
     return batch
@@ -168,7 +153,7 @@ def test_scores_are_those_of_one_prompt_with_its_images_at_a_time(model: Any, si
     items = make_items(model, most_images=2)
     expected = expected_score(items)
     assert 0.2 < expected < 0.9
-    scores = make_trainer(model, items, lambda rows: collate(rows, side=side)).evaluate()
+    scores = make_trainer(model, items, lambda rows: collate(rows, side)).evaluate()
     assert scores["eval_bleu"] == pytest.approx(expected, abs=1e-12)
     assert scores["eval_loss"] > 0
 
@@ -193,33 +178,18 @@ def test_images_and_their_places_change_the_score(model: Any) -> None:
         assert scores["eval_bleu"] < expected_score(items) - 0.1, change
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_a_masked_image_of_a_batch_without_images_is_dropped(model: Any, side: str) -> None:
-    items = make_items(model, most_images=0)
-    for apart in (False, True):
-        trainer = make_trainer(model, items, lambda rows: collate(rows, side=side, dummy=True, apart=apart))  # noqa: B023
-        trainer.answers = "apart" if apart else "one"
-        assert trainer.evaluate()["eval_bleu"] == pytest.approx(expected_score(items), abs=1e-12)
-
-
-def test_images_among_several_answers_of_a_row_are_an_error(model: Any) -> None:
-    items = make_items(model, most_images=1)
+def test_the_last_answer_of_a_chat_is_generated_with_all_images_before_it(model: Any) -> None:
     chats = []
-    for item in items[1::2]:
-        chats.append(item | {"prompt": item["prompt"] + item["answer"] + [3], "first": len(item["prompt"])})
+    for item in make_items(model, most_images=1):
+        chat = item | {"prompt": item["prompt"] + item["answer"] + [3], "first": len(item["prompt"])}
+        chats.append(chat | {"generated": complete_alone(model, chat)})
 
     def collate_chats(rows: Any) -> Any:
-        batch = collate(rows, side="right")
+        batch = collate(rows, "right")
         for row, chat in enumerate(rows):
-            ids = batch["input_ids"][row]
-            batch["labels"][row, chat["first"] : len(chat["prompt"]) - 1] = ids[chat["first"] : len(chat["prompt"]) - 1]
+            first_answer = slice(chat["first"], len(chat["prompt"]) - 1)
+            batch["labels"][row, first_answer] = batch["input_ids"][row, first_answer]
         return batch
 
-    trainer = make_trainer(model, chats, collate_chats, answers="every")
-    with pytest.raises(ValueError, match="cannot be divided among the answers of a row: set answers = 'last'"):
-        trainer.evaluate()
-    trainer.answers = "last"
-    expected = []
-    for chat in chats:
-        expected.append(chat | {"generated": complete_alone(model, chat)})
-    assert trainer.evaluate()["eval_bleu"] == pytest.approx(expected_score(expected), abs=1e-12)
+    scores = make_trainer(model, chats, collate_chats).evaluate()
+    assert scores["eval_bleu"] == pytest.approx(expected_score(chats), abs=1e-12)

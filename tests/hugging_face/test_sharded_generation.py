@@ -17,7 +17,7 @@ from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.utils.data import DataLoader, DistributedSampler
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, distributed_index
+from lightning_bleu import BLEUCallback, CorpusBLEU, Evaluator
 from tests.helpers.lightning import find_reports, make_loader, make_trainer
 from tests.helpers.process_groups import run_in_processes
 
@@ -62,7 +62,7 @@ def make_items() -> list[dict[str, Tensor]]:
 
 
 def make_metric() -> CorpusBLEU:
-    return CorpusBLEU(pad_id=PAD, eos_id=EOS, keep_sentences=True)
+    return CorpusBLEU(pad_id=PAD, eos_id=EOS)
 
 
 class ShardedTranslator(pl.LightningModule):
@@ -168,14 +168,16 @@ def generate_in_steps(model: Any, input_ids: Tensor, attention_mask: Tensor, max
 @torch.no_grad()
 def score(generate: Callable[..., Tensor], **options: Any) -> tuple[dict[str, Any], list[int]]:
     """The score of all processes, and the number of tokens of each batch in this process."""
-    items, metric, tokens = make_items(), make_metric(), []
+    items, evaluator, tokens = make_items(), Evaluator(make_metric()), []
     loader = DataLoader(items, batch_size=3, sampler=DistributedSampler(items, shuffle=False))  # type: ignore[var-annotated, arg-type]
-    for batch_idx, batch in enumerate(loader):
+    evaluator.start(loader)
+    for batch in loader:
         target = batch.pop("labels")
         preds = generate(**batch, max_new_tokens=MAX_NEW_TOKENS, **options)[:, PROMPTS.shape[1] :]
-        metric.update(preds, target, index=distributed_index(loader, batch_idx))
+        evaluator.update(preds, target)
         tokens.append(preds.shape[1])
-    return metric.report().to_dict(), tokens
+    report: Any = evaluator.finish(step=0)["val_bleu"].report
+    return report.to_dict(), tokens
 
 
 # The test

@@ -76,6 +76,9 @@ def test_the_recipe_for_ctc_scores_the_argmax_and_keeps_double_letters_of_labels
     assert len(set(recognized)) == 3
     assert scores["eval_cer"] == pytest.approx(jiwer.cer(TEXTS, recognized))
     assert scores["eval_wer"] == pytest.approx(jiwer.wer(TEXTS, recognized))
+    del names["Recognizer"].complete
+    with pytest.raises(ValueError, match="Wav2Vec2ForCTC cannot generate: override split and complete in the Trainer"):
+        trainer.evaluate()
 
 
 def test_whisper_generates_from_audio(tmp_path: Path) -> None:

@@ -56,27 +56,26 @@ def make_chat_tokenizer() -> Any:
     return tokenizer
 
 
-def make_messages() -> tuple[list[dict[str, Any]], list[list[Answer]]]:
-    """Chats as rows of a dataset, and the answers of each, generated from all messages before them."""
+def make_messages() -> tuple[list[dict[str, Any]], list[Answer]]:
+    """Chats as rows of a dataset, and the last answer of each, generated from all messages before it."""
     tokenizer, model, chosen = make_chat_tokenizer(), make_model(), random.Random(0)
     rows, answers = [], []
     for roles in ROLES:
         messages: list[dict[str, str]] = []
-        of_chat: list[Answer] = []
         for role in roles:
             content = " ".join(f"word{chosen.randrange(FIRST_WORD, SIZE)}" for _ in range(3))
             if role == "assistant":
                 prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
                 generated = complete(model, tokenizer(prompt).input_ids)
                 content = to_text(replace_words(generated, chosen))
-                of_chat.append((to_text(generated), content))
+                answer = to_text(generated), content
             messages.append({"role": role, "content": content})
         rows.append({"messages": messages})
-        answers.append(of_chat)
+        answers.append(answer)
     return rows, answers
 
 
-def make_trainer(rows: Any, *, answers: str = "one", **options: Any) -> Any:
+def make_trainer(rows: Any, **options: Any) -> Any:
     datasets, trl = pytest.importorskip("datasets"), pytest.importorskip("trl")
     datasets.disable_progress_bars()
     dataset = datasets.Dataset.from_list(rows)
@@ -88,7 +87,7 @@ def make_trainer(rows: Any, *, answers: str = "one", **options: Any) -> Any:
         "disable_tqdm": True,
     }
     args |= {"gradient_checkpointing": False} | options
-    return type("Tuned", (EvaluatorMixin, trl.SFTTrainer), {"answers": answers})(
+    return type("Tuned", (EvaluatorMixin, trl.SFTTrainer), {})(
         make_model(),
         trl.SFTConfig("runs", **args),
         train_dataset=dataset,
@@ -103,28 +102,20 @@ def make_completions() -> list[dict[str, str]]:
     return [{"prompt": f"{to_text(turn.prompt)} ", "completion": to_text(turn.answer)} for turn in turns]
 
 
-def evaluate_all(folder: Path, chats: Any) -> dict[str, float]:
-    """Scores of all layouts; each trainer also has a loss."""
+def evaluate_all(folder: Path, chats: Any) -> list[float]:
+    """Scores of completions and of chats; each trainer also has a loss."""
     os.chdir(folder)
-    trainers = {"one": make_trainer(make_completions())}
-    for layout in ("last", "every"):
-        trainers[layout] = make_trainer(chats, answers=layout, assistant_only_loss=True)
-    scores = {name: trainer.evaluate() for name, trainer in trainers.items()}
-    assert all("eval_loss" in of_trainer for of_trainer in scores.values())
-    return {name: of_trainer["eval_bleu"] for name, of_trainer in scores.items()}
+    trainers = [make_trainer(make_completions()), make_trainer(chats, assistant_only_loss=True)]
+    scores = [trainer.evaluate() for trainer in trainers]
+    assert all("eval_loss" in of_trainer for of_trainer in scores)
+    return [of_trainer["eval_bleu"] for of_trainer in scores]
 
 
 def test_scores_are_those_of_one_prompt_at_a_time(tmp_path: Path) -> None:
     pytest.importorskip("trl", minversion="1.0")
     rows, answers = make_messages()
-    last = [of_chat[-1] for of_chat in answers]
-    every = [answer for of_chat in answers for answer in of_chat]
-    expected = {
-        "one": score_of([turn for [turn] in make_chats(9, 1)]),
-        "last": bleu_of(*map(list, zip(*last))),
-        "every": bleu_of(*map(list, zip(*every))),
-    }
-    assert all(0.2 < score < 0.9 for score in expected.values())
+    expected = [score_of([turn for [turn] in make_chats(9, 1)]), bleu_of(*map(list, zip(*answers)))]
+    assert all(0.2 < score < 0.9 for score in expected)
     for scores in run_in_processes(2, evaluate_all, tmp_path, rows):
         assert scores == pytest.approx(expected, abs=1e-12)
 

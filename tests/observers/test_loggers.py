@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from lightning_fabric.loggers.tensorboard import TensorBoardLogger as FabricLogger
@@ -46,12 +47,8 @@ class ShowsTables(Shows):
     def log_table(self, key: str, columns: Any, data: Any, step: int) -> None: ...
 
 
-class ShowsImages(Shows):
+class ShowsTablesAndImages(ShowsTables):
     def log_image(self, key: str, images: list[Any], step: int) -> None: ...
-
-
-class ShowsOtherText(Shows):
-    def log_text(self, key: str, texts: list[str], step: int) -> None: ...
 
 
 class Unopened(Shows):
@@ -108,9 +105,8 @@ KNOWN: dict[str, tuple[Callable[[Path, pytest.MonkeyPatch], Any], type[LoggerAda
     "W&B's own": (make_wandb_run, WandbRun),
     "MLflow": (make_mlflow, MLflow),
     "Comet": (make_comet, Comet),
-    "tables": (lambda folder, patch: ShowsTables(), LikeWandb),
-    "images": (lambda folder, patch: ShowsImages(), LikeWandb),
-    "text that is no table": (lambda folder, patch: ShowsOtherText(), NumbersOnly),
+    "tables and images": (lambda folder, patch: ShowsTablesAndImages(), LikeWandb),
+    "tables alone": (lambda folder, patch: ShowsTables(), NumbersOnly),
     "CSV": (lambda folder, patch: CSVLogger(folder), NumbersOnly),
     "placeholder": (lambda folder, patch: DummyLogger(), NumbersOnly),
     "none": (lambda folder, patch: object(), NumbersOnly),
@@ -195,33 +191,17 @@ class Writer:
 
     def add_figure(self, *args: Any, **options: Any) -> None: ...
 
-    add_histogram = add_figure
-
 
 def test_a_logger_that_is_broken_does_not_keep_the_others_from_showing(tmp_path: Path) -> None:
     writer = Writer()
     with pytest.warns(UserWarning, match="^Broken cannot show samples: ConnectionError: no answer$"):
         dashboard = Dashboard([Broken(tmp_path), writer], [], warn=WarnOnce())
     validation = score(count(Counting(), HYPOTHESES, REFERENCES))
-    dashboard.show_charts(validation)
-    dashboard.show_samples(validation, [samples_of(validation.loaders[0], 1)], 5)
+    dashboard.show(validation, [samples_of(validation.loaders[0], 1)], 5, has_charts=True)
     assert writer.shown == ["Scores", "Parts", "val_samples", "val_worst"]
 
 
-def test_a_dashboard_of_loggers_that_get_numbers_only_shows_no_samples(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    warn = WarnOnce()
-    for _ in range(2):
-        dashboard = Dashboard([CSVLogger(tmp_path)], [ShowsOtherText()], warn)
-        validation = score(count(Counting(), HYPOTHESES, REFERENCES))
-        dashboard.show_samples(validation, [samples_of(validation.loaders[0], 1)], 5)  # to nobody
-    said = [record.message.partition(":")[0] for record in caplog.records if "numbers only" in record.message]
-    assert sorted(said) == ["CSVLogger gets numbers only", "ShowsOtherText gets numbers only"]
-
-
-class Counts(Shows):
+class Keeps(Shows):
     """A logger that keeps what it gets."""
 
     def __init__(self) -> None:
@@ -233,7 +213,53 @@ class Counts(Shows):
 
 
 def test_only_the_loggers_of_the_evaluator_get_its_numbers_and_a_logger_of_both_is_one_of_the_trainer() -> None:
-    of_trainer, of_evaluator, of_both = Counts(), Counts(), Counts()
+    of_trainer, of_evaluator, of_both = Keeps(), Keeps(), Keeps()
     dashboard = Dashboard([of_trainer, of_both], [of_both, of_evaluator], WarnOnce())
-    dashboard.log_numbers({"val_bleu": 0.5}, 7)
-    assert [one.numbers for one in (of_trainer, of_both, of_evaluator)] == [[], [], [({"val_bleu": 0.5}, 7)]]
+    validation = score(count(Counting(), HYPOTHESES, REFERENCES), parts=False)
+    dashboard.show(validation, [], 7, has_charts=False)
+    numbers = {"val_bleu": validation.results["val_bleu"].score}
+    assert [one.numbers for one in (of_trainer, of_both, of_evaluator)] == [[], [], [(numbers, 7)]]
+
+
+# What MLflow refuses
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (["val_bleu", "val_bleu/news 1.de-en"], ""),
+        (["val_bleu", "val_bleu/新"], "MLflow cannot take the name 'val_bleu/新'. It keeps ASCII letters"),
+        (["val_bleu/.."], "MLflow cannot take the name"),
+        (["val_bleu/" + "x" * 250], "MLflow cannot take the name"),
+        (["val_bleu/a", "val_bleu/aé"], "would store 'val_bleu/a' and 'val_bleu/aé' as one number"),
+    ],
+)
+def test_a_name_that_mlflow_refuses_or_takes_for_another_one_is_found(names: list[str], reason: str) -> None:
+    refused = MLflow(None).find_refused(names)
+    assert [*refused] == ([names[-1]] if reason else [])
+    assert all(reason in message for message in refused.values())
+
+
+def test_a_number_that_a_logger_refuses_is_left_out_there_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NumbersOnly, "find_refused", lambda self, names: {"val_bleu/b": "b is refused"})
+    logger, other = Keeps(), Keeps()
+    dashboard = Dashboard([other], [logger], WarnOnce())
+    validation = score(count(Counting(), HYPOTHESES, REFERENCES, group=["a", "b", "a", "b", "b"]), parts=False)
+    with pytest.warns(UserWarning, match="^b is refused$"):
+        dashboard.show(validation, [], 0, has_charts=False)
+    dashboard.show(validation, [], 1, has_charts=False)  # a second warning would be an error
+    assert [[*numbers] for numbers, _ in logger.numbers] == [["val_bleu", "val_bleu/a", "val_bleu/mean"]] * 2
+    assert dashboard.find_refused(validation) == {"val_bleu/b": "b is refused"}  # by the logger of the trainer
+
+
+@pytest.mark.parametrize(
+    ("uri", "is_limited"),
+    [
+        *[("./mlruns", True), ("file:///mlruns", True), ("C:\\mlruns", True)],
+        *[("sqlite:///mlflow.db", False), ("http://localhost:5000", False), ("databricks", False), ("", False)],
+    ],
+)
+def test_a_store_of_files_cannot_hold_a_number_below_another_one(uri: str, is_limited: bool) -> None:
+    logger = Mock(experiment=Mock(tracking_uri=uri))
+    limitation = MLflow(logger).describe_limitation()
+    assert ("use a database, such as tracking_uri=" in limitation) == is_limited == bool(limitation)

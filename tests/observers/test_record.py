@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import random
 import re
@@ -22,18 +21,16 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from sacrebleu.metrics.ter import TER
 from torch.multiprocessing.spawn import start_processes
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Result, corpus_bleu
+from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Result
 from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.messages import warn_user
 from lightning_bleu.observers.record import Record, TranslationFiles, append_lines, has_translations, name_folder
 from lightning_bleu.observers.scores_file import RecordedScore, read_record
-from tests.helpers.corpora import random_corpus, read_lines
+from tests.helpers.corpora import random_corpus
 from tests.helpers.files import limit_files, read_files, read_scores, write_translations
-from tests.helpers.text import WORDWISE, fuzz_line
 from tests.helpers.validations import Counting, count, score
 
 FOLDER = Path("translations")
@@ -69,10 +66,6 @@ LINE_BREAKS = [*(chr(code) for code in range(0x110000) if len(f"a{chr(code)}b".s
             },
         ),
         (
-            [Sentence("a", ["b"]), Sentence("c", ["d"], "s"), Sentence("e", ["f"])],
-            {"step-0000500.txt": "a\nc\ne\n", "ref.txt": "b\nd\nf\n", "src.txt": "\ns\n\n"},
-        ),
-        (
             [Sentence("a\ud800b", ["\udfffc"], "\ud83d"), Sentence("😀", ["d", "e\ud800"], "f")],
             {
                 "step-0000500.txt": "a?b\n😀\n",
@@ -96,7 +89,7 @@ LINE_BREAKS = [*(chr(code) for code in range(0x110000) if len(f"a{chr(code)}b".s
             for end in LINE_BREAKS
         ),
     ],
-    ids=["nothing", "one", "missing references", "missing sources", "lone surrogates", *map(ascii, LINE_BREAKS)],
+    ids=["nothing", "one", "missing references", "lone surrogates", *map(ascii, LINE_BREAKS)],
 )
 def test_files_have_a_line_per_sentence(sentences: list[Sentence], files: dict[str, str], tmp_path: Path) -> None:
     """A missing reference repeats the first one, a line break becomes a space, a lone surrogate a question mark."""
@@ -131,29 +124,6 @@ def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     assert read_files(tmp_path) == {"ref.txt": b"a c\ne f\n", "step-0000500.txt": b"a b\nd\n"} | own
 
 
-# Scores of the files
-
-
-@pytest.mark.parametrize("tokenizer", WORDWISE)
-def test_the_score_of_hard_text_is_the_same_after_it_was_written(tokenizer: str, tmp_path: Path) -> None:
-    rng = random.Random(7)
-
-    def draw() -> str:
-        return fuzz_line(rng).replace("-\n", "-")  # 13a removes a hyphen with its line feed
-
-    sentences = []
-    for _ in range(60):
-        reference = draw()
-        sentences.append(Sentence(reference + draw(), [reference, *(draw() for _ in range(rng.randint(0, 2)))]))
-    write_translations(sentences, tmp_path, 500)
-    lines, *references = (read_lines(tmp_path / f"{name}.txt") for name in ("step-0000500", "ref-1", "ref-2", "ref-3"))
-    hypotheses, groups = [one.hypothesis for one in sentences], [one.references for one in sentences]
-    expected = corpus_bleu(hypotheses, groups, tokenizer=tokenizer, percent=True).bleu
-    assert expected > 5  # so that something matches
-    of_files = SacreBLEU(tokenize=tokenizer).corpus_score(lines, references).score
-    assert of_files == pytest.approx(expected, abs=1e-9)
-
-
 # Complete files or none
 
 
@@ -181,33 +151,20 @@ def test_a_full_disk_leaves_the_folder_as_it_was(sentences: list[Sentence], step
 
 
 def write_steps(number: int, folder: Path) -> None:
-    """Write what a run writes."""
-    for step in range(100):
-        write_translations([Sentence(f"run {number}", ["a reference"])], folder, step)
+    """Write other translations of the same step than all other processes, and lines of scores."""
+    for step in range(20):
+        write_translations([Sentence(f"run {number}, {step}", ["a reference"])], folder, 5)
         append_lines(folder / "scores.jsonl", [{"key": f"{number}", "step": step}] * 2)
 
 
-def write_same_step(number: int, folder: Path) -> None:
-    """Write other translations of the same step than all other processes."""
-    for repeat in range(20):
-        write_translations([Sentence(f"run {number}, {repeat}", ["a reference"])], folder, 5)
-
-
 @pytest.mark.slow
-def test_runs_that_start_together_lose_no_translations(tmp_path: Path) -> None:
-    start_processes(write_same_step, (tmp_path,), nprocs=4, start_method="forkserver")  # type: ignore[no-untyped-call]
+def test_runs_that_write_to_one_folder_lose_neither_translations_nor_lines(tmp_path: Path) -> None:
+    start_processes(write_steps, (tmp_path,), nprocs=4, start_method="forkserver")  # type: ignore[no-untyped-call]
     written = {path.read_text() for path in tmp_path.glob("step-*.txt")}
-    assert written == {f"run {number}, {repeat}\n" for number in range(4) for repeat in range(20)}
-
-
-@pytest.mark.slow
-def test_two_runs_may_write_to_one_folder(tmp_path: Path) -> None:
-    start_processes(write_steps, (tmp_path,), nprocs=2, start_method="forkserver")  # type: ignore[no-untyped-call]
-    assert {*(path.read_text() for path in tmp_path.glob("step-*99*.txt"))} <= {"run 0\n", "run 1\n"}
-    assert (tmp_path / "ref.txt").read_text() == "a reference\n"
+    assert written == {f"run {number}, {step}\n" for number in range(4) for step in range(20)}
     lines = [(line["key"], line["step"]) for line in read_scores(tmp_path / "scores.jsonl")]
     assert lines[::2] == lines[1::2]  # those of a call stay together
-    assert sorted(lines[::2]) == [(key, step) for key in "01" for step in range(100)]
+    assert sorted(lines[::2]) == [(key, step) for key in "0123" for step in range(20)]
     assert not [*tmp_path.glob(".*.part")]
 
 
@@ -308,12 +265,6 @@ def test_scores_are_appended_and_readers_take_the_last(tmp_path: Path) -> None:
     assert table.to_dict("records") == added[1:]
 
 
-def test_numbers_that_are_not_finite_are_null(tmp_path: Path) -> None:
-    append_lines(tmp_path / "scores.jsonl", [make_line(1) | {"parts": [0.5, math.nan, -math.inf], "name": "NaN"}])
-    line = json.loads((tmp_path / "scores.jsonl").read_text(), parse_constant=pytest.fail)
-    assert line == make_line(1) | {"parts": [0.5, None, None], "name": "NaN"}
-
-
 @pytest.mark.parametrize("before", [b"", b'{"a": 1}\n\0\xc3\n', b'{"a": 1}', b'{"a": 1}\n{"st'])
 def test_what_the_file_has_is_left_alone(before: bytes, tmp_path: Path) -> None:
     """A run that was killed may have left half a line, which is ended once."""
@@ -364,24 +315,9 @@ def test_a_full_disk_leaves_the_record_as_it_was(before: bytes, reopens: bool, t
 
 # A line per score
 
-KEYS = [
-    *(
-        "format",
-        "validation",
-        "stage",
-        "step",
-        "epoch",
-        "key",
-        "file",
-        "metric",
-        "class",
-        "forms",
-        "higher_is_better",
-        "percent",
-        "score",
-    ),
-    *("parts", "counts", "interval", "comparison", "signature", "settings", "findings"),
-]
+PLACE = ["format", "validation", "stage", "step", "epoch", "key", "file", "metric", "class", "forms"]
+OF_RESULT = ["higher_is_better", "percent", "score", "parts", "counts", "interval", "comparison", "signature"]
+KEYS = [*PLACE, *OF_RESULT, "settings", "findings"]
 """The keys of a line, in their order."""
 LINES = ["a b c d", "a b x", "e f g"], ["a b c d", "a b c d", "e f"], ["a b c d e", "a c", "e f g h"]
 """Translations of two validations, and their references."""
@@ -414,45 +350,12 @@ def record_lines(folder: Path, metrics: Any, *names: str, **options: Any) -> tup
     return [line | {"validation": "id"} for line in lines], results
 
 
-def expected_line(
-    place: list[Any], result: Result, *, kind: str = "", opponent: Any = None, forms: Sequence[str] = ()
-) -> dict[str, Any]:
-    """A line in plain code.
-
-    Args:
-        place: the values of its keys from ``"step"`` to ``"class"``.
-        result: the result.
-        kind: ``"best"`` or ``"first"``; empty without a comparison.
-        opponent: the result that it is compared with.
-        forms: how the sentences were passed, as far as known.
-    """
-    line: dict[str, Any] = dict(zip(KEYS, [1, "id", "val", *place, [*forms]])) | dict.fromkeys(KEYS[10:])
-    line |= {"higher_is_better": result.higher_is_better, "percent": result.percent, "score": result.score}
-    line |= {
-        "findings": [],
-        "parts": result.parts,
-        "counts": {},
-        "signature": getattr(result.report, "signature", None),
-    }
-    if result.interval:
-        line["interval"] = {"low": result.interval.low, "high": result.interval.high, "confidence": 0.9}
-    if kind:
-        test: Any = result.comparison
-        line["comparison"] = {
-            "with": kind,
-            "score": pytest.approx(opponent.score),
-            "difference": pytest.approx(result.score - opponent.score),
-            "interval": {"low": test.low, "high": test.high, "confidence": 0.9},
-            "p_value": test.p_value,
-            "verdict": None if result.verdict is None else result.verdict.word,
-            kind: result.opponent_score,
-        }
-    return line
-
-
-def in_order(value: Any) -> Any:
-    """A value whose dicts are compared with the order of their keys."""
-    return [(key, in_order(item)) for key, item in value.items()] if isinstance(value, dict) else value
+def check_line(line: dict[str, Any], place: list[Any], result: Result) -> None:
+    """Check what a line says of its validation, from ``"step"`` to ``"class"``, and what it says of the score."""
+    assert [*line] == KEYS
+    assert [line[key] for key in PLACE[:-1]] == [1, "id", "val", *place]
+    assert {key: line[key] for key in OF_RESULT} == json.loads(json.dumps(result.to_dict()))
+    assert line["findings"] == []
 
 
 def test_the_documented_keys_are_those_of_a_line() -> None:
@@ -462,79 +365,44 @@ def test_the_documented_keys_are_those_of_a_line() -> None:
     assert [key for row in table for key in re.findall(r"`(\w+)`", row.split("|")[1])] == KEYS
 
 
-OF_THIS_PACKAGE: dict[str, tuple[Any, list[str], dict[str, Any]]] = {
-    "bleu": (
-        CorpusBLEU(max_order=2, percent=True),
-        ["hypothesis_length", "reference_length", "matches", "possible_matches"],
-        {"max_order": 2, "tokenizer": "13a"},
-    ),
-    "chrf": (
-        CorpusCHRF(word_order=1),
-        ["matches", "hypothesis_counts", "reference_counts"],
-        {"char_order": 6, "word_order": 1},
-    ),
-}
-"""Metrics of this package, the names of their counts, and some of their settings."""
-
-
-@pytest.mark.parametrize("kind", ["", "best", "first"])
-@pytest.mark.parametrize("name", OF_THIS_PACKAGE)
-def test_a_line_of_a_metric_of_this_package_has_its_parts_counts_and_settings(
-    name: str, kind: Any, tmp_path: Path
-) -> None:
-    metric, counts, settings = OF_THIS_PACKAGE[name]
-    lines, results = record_lines(tmp_path, {"own": metric}, confidence=0.9, compare_to=kind or None)
+@pytest.mark.parametrize("metric", [CorpusBLEU(max_order=2, percent=True), CorpusCHRF(word_order=1)])
+def test_a_line_of_a_metric_of_this_package_has_what_makes_it_again(metric: Any, tmp_path: Path) -> None:
+    lines, results = record_lines(tmp_path, {"own": metric}, confidence=0.9, compare_to="best")
     for step, (line, result) in enumerate(zip(lines, results, strict=True)):
         place = [step, 0.5 * step, "val_own", f"val/step-000000{step}.txt", "own", type(metric).__name__]
-        opponent = results[0]["val_own"]
-        expected = expected_line(place, result["val_own"], kind=kind, opponent=opponent, forms=["strings"])
-        numbers = vars(result["val_own"].report)
-        expected["counts"] = {one: [*value] if isinstance(value := numbers[one], tuple) else value for one in counts}
-        expected["settings"] = json.loads(json.dumps(metric.settings.plain()))
-        assert in_order(line) == in_order(expected)
-        assert settings.items() <= line["settings"].items()
+        check_line(line, place, result["val_own"])
+        assert line["forms"] == ["strings"]
+        assert line["settings"] == json.loads(json.dumps(metric.settings.plain()))
         assert type(metric.scorer).from_plain(line["settings"], percent=line["percent"]) == metric.scorer
-        assert line["higher_is_better"] is True
-        assert line["percent"] is (name == "bleu")
-        assert line["parts"] == result["val_own"].parts != {}
 
 
 def test_a_function_with_a_dict_has_a_line_per_score(tmp_path: Path) -> None:
     lines, results = record_lines(tmp_path, {"page": make_page()}, confidence=0.9, compare_to="best")
-    expected = []
-    for step, result in enumerate(results):
-        for score_name, direction in (("rate", False), ("words", None)):
-            key = f"val_page/{score_name}"
-            place = [step, 0.5 * step, key, f"val/step-000000{step}.txt", "page", "FunctionMetric"]
-            kind = "" if direction is None else "best"
-            line = expected_line(place, result[key], kind=kind, opponent=results[0][key], forms=["strings"])
-            expected.append(line | {"settings": {"higher_is_better": direction, "function": "page"}})
-            assert (line["higher_is_better"], line["percent"], line["parts"]) == (direction, True, {})
-    assert in_order(lines) == in_order(expected)
+    assert len(lines) == 4
+    for number, line in enumerate(lines):
+        step = number // 2
+        name, direction = (("rate", False), ("words", None))[number % 2]
+        place = [step, 0.5 * step, f"val_page/{name}", f"val/step-000000{step}.txt", "page", "FunctionMetric"]
+        check_line(line, place, results[step][f"val_page/{name}"])
+        assert line["settings"] == {"higher_is_better": direction, "function": "page"}
 
 
 def test_a_mean_over_loaders_has_no_file_no_parts_and_no_settings(tmp_path: Path) -> None:
-    lines, results = record_lines(tmp_path, CorpusBLEU(), "news", "talks", confidence=0.9, compare_to="first")
+    lines, results = record_lines(tmp_path, CorpusBLEU(), "news", "talks", confidence=0.9, compare_to="best")
     keys = ["val_bleu/news", "val_bleu/talks", "val_bleu"]
     assert [(line["step"], line["key"]) for line in lines] == [(step, key) for step in range(2) for key in keys]
     files = [f"val/{name}/step-000000{step}.txt" for step in range(2) for name in ("news", "talks")]
     assert [line["file"] for line in lines if line["file"]] == files
-    for step in range(2):
-        place = [step, 0.5 * step, "val_bleu", None, "bleu", "CorpusBLEU"]
-        opponent = results[0]["val_bleu"]
-        expected = expected_line(place, results[step]["val_bleu"], kind="first", opponent=opponent)
-        mean = lines[3 * step + 2]
-        assert in_order(mean) == in_order(expected)
+    for step, mean in enumerate(lines[2::3]):
+        check_line(mean, [step, 0.5 * step, "val_bleu", None, "bleu", "CorpusBLEU"], results[step]["val_bleu"])
         assert (mean["parts"], mean["counts"], mean["signature"], mean["settings"]) == ({}, {}, None, None)
-        assert [*map(list, lines)] == [KEYS] * 6
 
 
 def test_a_metric_of_another_package_has_a_score_and_its_direction(tmp_path: Path) -> None:
     lines, results = record_lines(tmp_path, {"ter": TER()}, confidence=0.9, compare_to="best")
     for step, (line, result) in enumerate(zip(lines, results, strict=True)):
-        place = [step, 0.5 * step, "val_ter", f"val/step-000000{step}.txt", "ter", "TER"]
-        assert in_order(line) == in_order(expected_line(place, result["val_ter"]))
-        assert (line["higher_is_better"], line["percent"]) == (False, None)
+        check_line(line, [step, 0.5 * step, "val_ter", f"val/step-000000{step}.txt", "ter", "TER"], result["val_ter"])
+        assert (line["higher_is_better"], line["percent"], line["settings"]) == (False, None, None)
 
 
 def test_the_name_of_a_score_is_no_key_of_a_line(tmp_path: Path) -> None:
@@ -631,25 +499,10 @@ def test_a_file_outside_of_a_record_has_no_record(tmp_path: Path) -> None:
     assert read_record(tmp_path / "other" / "val" / "x.txt", warn_user) is None
 
 
-def test_all_that_is_written_is_read(tmp_path: Path) -> None:
-    metrics = {"bleu": CorpusBLEU(percent=True), "page": make_page(), "ter": TER()}
-    lines, _ = record_lines(tmp_path, metrics, "../news", "talks")
-    for name in ("..%2Fnews", "talks"):
-        file = tmp_path / "val" / name / "step-0000001.txt"
-        recorded = read_record(file, warn_user)
-        assert recorded == [
-            RecordedScore(*(line[key] for key in ("key", "metric", "class", "score", "percent", "settings", "forms")))
-            for line in lines
-            if line["file"] == f"val/{name}/step-0000001.txt"
-        ]
-        assert len(recorded) == 4
-
-
 # Whether translations of other steps still match
 
 CHANGES: dict[str, tuple[list[Sentence], list[Sentence], bool]] = {
     "nothing": (PLAIN, PLAIN, False),
-    "nothing, with sources": (WITH_SOURCES, WITH_SOURCES, False),
     "hypotheses": (SEVERAL, [sentence._replace(hypothesis="other") for sentence in SEVERAL], False),
     "a reference": (PLAIN, [PLAIN[0], Sentence("d", ["e  f"])], True),
     "the second reference": (SEVERAL, [Sentence("a b", ["a c", "h"]), SEVERAL[1]], True),
@@ -657,7 +510,6 @@ CHANGES: dict[str, tuple[list[Sentence], list[Sentence], bool]] = {
     "more references": (PLAIN, SEVERAL, True),
     "fewer references": (SEVERAL, PLAIN, True),
     "more sentences": (PLAIN, [*PLAIN, PLAIN[0]], True),
-    "fewer sentences": (PLAIN, PLAIN[:1], True),
     "no sentences": (PLAIN, [], True),
     "a source": (WITH_SOURCES, [WITH_SOURCES[0], WITH_SOURCES[1]._replace(source="t")], True),
     "sources appear": (PLAIN, WITH_SOURCES, True),
@@ -676,14 +528,8 @@ def test_a_change_of_references_or_sources_is_reported(
     write_translations(after, fresh, 1000)
     shown = {name: content for name, content in read_files(folder).items() if name in read_files(fresh)}
     assert shown == read_files(fresh)
-    # No references or sources of the old ones are left.
-    left = {"step-0000500.txt", "step-0001500.txt"}
-    left |= {
-        f"step-{step:07}.tsv"
-        for step, written in ((500, before), (1500, after))
-        if len({len(sentence.references) for sentence in written}) > 1
-    }
-    assert {*read_files(folder)} - {*shown} == left
+    left = {name.rpartition(".")[0] for name in read_files(folder).keys() - read_files(fresh).keys()}
+    assert left == {"step-0000500", "step-0001500"}  # no references or sources of the old ones
 
 
 # Folders
@@ -694,33 +540,21 @@ def test_a_change_of_references_or_sources_is_reported(
     [
         (["val"], "val"),
         (["val", "news"], "val/news"),
-        (["val", ""], "val"),  # a single loader without a name
         (["val", "WMT 22.en-de+x@y"], "val/WMT 22.en-de+x@y"),
         (["val", "新闻"], "val/新闻"),
-        (["val", "Über"], "val/Über"),
         (["val", "."], "val/%2E"),
         (["val", ".."], "val/.%2E"),
-        (["val", ". ."], "val/. %2E"),
-        (["val", "..."], "val/..%2E"),
         (["val", "../x"], "val/..%2Fx"),
-        (["val", "/etc"], "val/%2Fetc"),
         (["val", "a/b"], "val/a%2Fb"),
         (["val", "a%2Fb"], "val/a%252Fb"),
-        (["val", "…"], "val/%E2%80%A6"),  # its UTF-8
         (["val", "C:\\x"], "val/C%3A%5Cx"),
-        (["val", "~"], "val/%7E"),
         (["val", "a\0\n"], "val/a%00%0A"),
         (["../val"], "..%2Fval"),
         ([os.fsdecode(b"caf\xe9")], "caf%ED%B3%A9"),  # a file whose name is not UTF-8
         # names that Windows does not allow
         (["val", "CON"], "val/%43ON"),
-        (["val", "aux.txt"], "val/%61ux.txt"),
-        (["val", "Lpt9"], "val/%4Cpt9"),
-        (["val", "console"], "val/console"),
-        (["val", "a."], "val/a%2E"),
         (["val", "a "], "val/a%20"),
         # names that are too long for most file systems
-        (["val", "x" * 100], f"val/{'x' * 100}"),
         (["val", "x" * 300], f"val/{'x' * 100}-{zlib.crc32(b'x' * 300):08x}"),
         (["val", "新" * 300], f"val/{'新' * 33}-{zlib.crc32('新'.encode() * 300):08x}"),
     ],

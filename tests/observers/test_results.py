@@ -16,15 +16,12 @@ import torch
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Results, Samples, sentence_bleu
 from lightning_bleu.core.resampling import Interval, PairedTest
-from lightning_bleu.evaluation.loaders import CALL
-from lightning_bleu.evaluation.outputs import Output
-from lightning_bleu.evaluation.result import Result, tabulate
+from lightning_bleu.evaluation.result import Result
 from lightning_bleu.observers.sample_table import sample_table
 from tests.helpers.hostile import TEXTS
 from tests.helpers.views import LINES
 
 REFERENCES = [f"this is the reference number {number} of a dataset" for number in range(6)]
-BEFORE = ["this is", *REFERENCES[1:4], "nothing of it", REFERENCES[5]]
 NOW = [REFERENCES[0], REFERENCES[1], "nothing", REFERENCES[3], "nothing of it", REFERENCES[5]]
 
 
@@ -51,19 +48,15 @@ def validate(evaluator: Evaluator, preds: Any, target: Any, stage: str = "val", 
 # The table
 
 
-def make_result(score: float, low: float, high: float, other: float, percent: bool | None, p: float) -> Result:
+def make_result(score: float, low: float, high: float, best: float, percent: bool | None, p: float) -> Result:
     interval = Interval(score, low, high, 0.95, ())
-    difference = score - other
-    test = PairedTest("paired bootstrap", score, other, p, 1000, percent, "", difference - 2, difference + 2, 0.95)
+    difference = score - best
+    test = PairedTest(
+        "paired bootstrap", score, best, p, 1000, percent, "", low=difference - 2, high=difference + 2, confidence=0.95
+    )
     higher_is_better = percent is not None
     return Result(
-        score,
-        interval=interval,
-        comparison=test,
-        compared_with="best",
-        opponent_score=other,
-        higher_is_better=higher_is_better,
-        percent=percent,
+        score, interval=interval, comparison=test, best=best, higher_is_better=higher_is_better, percent=percent
     )
 
 
@@ -92,52 +85,22 @@ def test_totals_come_first_and_there_are_at_most_40_rows() -> None:
     assert lines[41:] == ["... and 22 more", "Lower is better."]
 
 
-@pytest.mark.parametrize(
-    ("directions", "note"),
-    [
-        ([True, True], "Higher is better."),
-        ([False, False], "Lower is better."),
-        ([None, False], "Lower is better; for f0, neither."),
-        ([None, None], ""),
-        ([True] + [False] * 7, "Higher is better; for f1, f2, f3, f4, f5, and 2 more, lower."),
-    ],
-)
-def test_the_note_says_which_direction_is_better(directions: list[bool | None], note: str) -> None:
-    results = {f"f{number}": Result(0.5, higher_is_better=direction) for number, direction in enumerate(directions)}
-    assert tabulate(results).note == note
-
-
 # Sentences
 
 
-def test_samples_are_sentences_with_their_scores_then_and_now() -> None:
-    evaluator = make_evaluator(compare_to="best", samples=3)
-    first = validate(evaluator, BEFORE, REFERENCES).samples["val"]
-    assert [sample.number for sample in first.worst] == [1, 5]  # the others are perfect
-    assert (first.improved, first.got_worse) == ([], [])  # compared with itself
-    samples = validate(evaluator, NOW, REFERENCES, source=[f"source {n}" for n in range(6)]).samples["val"]
+def test_samples_are_sentences_with_their_scores() -> None:
+    results = validate(make_evaluator(samples=3), NOW, REFERENCES, source=[f"source {n}" for n in range(6)])
+    samples = results.samples["val"]
     assert [sample.number for sample in samples.first] == [1, 2, 3]
-    assert [sample.number for sample in samples.improved] == [1]
-    assert [sample.number for sample in samples.got_worse] == [3]
-    (sample,) = samples.got_worse
+    assert [sample.number for sample in samples.worst] == [3, 5]  # the others are perfect
+    sample = samples.first[2]
     assert (sample.hypothesis, sample.references, sample.source) == ("nothing", [REFERENCES[2]], "source 2")
     assert sample.scores["bleu"] == sentence_bleu(["nothing"], [REFERENCES[2]], percent=True).item()
-    assert sample.scores_before == {"bleu": pytest.approx(100), "chrf": pytest.approx(100), "er": 0}
     assert sample.scores["er"] == 1
-    assert "#3  bleu 100.0 -> 0.0  chrf 100.0 -> " in str(samples)
+    assert "#3  bleu 0.0  chrf " in str(samples)
     frame = pandas.DataFrame(samples.to_dicts())
-    assert frame[frame.kind == "got_worse"].bleu_before.tolist() == [pytest.approx(100)]
+    assert frame.kind.tolist() == ["worst"] * 2 + ["first"] * 3
     assert [*frame.columns[:6]] == ["kind", "number", "group", "bleu", "chrf", "er"]
-
-
-def test_repeats_among_the_changed_are_shown_once() -> None:
-    evaluator = make_evaluator(compare_to="first", samples=2)
-    target = ["the same words again", "other words are here"]
-    validate(evaluator, ["wrong"] * 4, [target[0]] * 3 + [target[1]])
-    samples = validate(evaluator, [target[0]] * 3 + ["other words are wrong"], [target[0]] * 3 + [target[1]]).samples
-    assert [sample.number for sample in samples["val"].improved] == [1, 4]
-    page = samples["val"].to_html()
-    assert "Improved most against the first: 2" in page
 
 
 def test_every_loader_has_samples_by_its_name() -> None:
@@ -156,22 +119,6 @@ def test_every_loader_has_samples_by_its_name() -> None:
 
 def test_without_samples_there_are_none() -> None:
     assert validate(make_evaluator(samples=0), NOW, REFERENCES).samples == {}
-
-
-def test_many_groups_have_samples_and_a_table_of_the_first_40_scores() -> None:
-    results = validate(make_evaluator(), NOW * 5, REFERENCES * 5, group=[f"{n}" for n in range(30)])
-    assert results.samples["val"].first[3].group == "3"
-    assert "... and" in str(results)
-
-
-def test_without_samples_no_texts_are_kept() -> None:
-    for samples, kept in ((0, 64), (1, 300)):
-        evaluator = Evaluator({"bleu": CorpusBLEU()}, samples=samples)
-        started = evaluator.begin("val", [""], [], CALL)
-        for _ in range(300):
-            started.collector.update(Output(["a"], ["b"]))
-        (local,) = started.collector._locals
-        assert len(local.texts) == kept
 
 
 @pytest.mark.parametrize("kind", ["array", "tensor", "lists", "tokens"])
@@ -194,7 +141,6 @@ def test_texts_do_not_change_with_what_was_passed(kind: str) -> None:
 def results() -> Results:
     """The results of texts that break pages."""
     evaluator = make_evaluator(confidence=0.9, compare_to="best")
-    validate(evaluator, TEXTS, [text[::-1] for text in TEXTS], source=TEXTS)
     return validate(evaluator, TEXTS[::-1], [text[::-1] for text in TEXTS], source=TEXTS)
 
 
@@ -206,15 +152,14 @@ def test_copies_and_pickles_keep_the_samples(results: Results) -> None:
     assert results.copy().samples is not results.samples
 
 
-def test_results_are_shown_as_text_html_and_markdown(results: Results, tmp_path: Path) -> None:
+def test_results_are_shown_as_text_and_html(results: Results, tmp_path: Path) -> None:
     assert len(str(results).splitlines()) == 5  # without sentences
     results.to_html(tmp_path / "results.html")
     page = (tmp_path / "results.html").read_text("utf-8")
     samples = results.samples["val"]
-    shown = [samples.worst, samples.improved, samples.got_worse, samples.first]
+    shown = [samples.worst, samples.first]
     assert page.count("<article>") == sum(map(len, shown))
     assert results._repr_html_().count("<article>") == sum(min(len(kind), 3) for kind in shown)
-    assert results.to_markdown(examples=1).count("\n- no. ") == sum(min(len(kind), 1) for kind in shown)
     assert "&lt;script&gt;" in page
     assert "<script" not in page
     assert results["val_bleu"]._repr_html_().count("nrefs:1") == 1
@@ -239,5 +184,5 @@ def test_a_score_without_a_signature_shows_none(results: Results) -> None:
 
 def test_results_of_no_validation_say_so() -> None:
     evaluator = Evaluator(CorpusBLEU())
-    for text in (str(evaluator.results), evaluator.results.to_markdown(), evaluator.results._repr_html_()):
+    for text in (str(evaluator.results), evaluator.results._repr_html_()):
         assert "No scores: no validation has ended in this process." in text

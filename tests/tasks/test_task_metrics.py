@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]
 from sacrebleu.metrics.ter import TER as SacreTER
-from torchmetrics.text import CharErrorRate, ROUGEScore, WordErrorRate
+from torchmetrics.text import CharErrorRate, WordErrorRate
 
 from lightning_bleu import CorpusBLEU, Evaluator, FunctionMetric
 from lightning_bleu.compare import compare_systems
@@ -113,29 +113,6 @@ def test_ter_of_references_without_words_is_that_of_sacrebleu(hypotheses: list[s
     }
 
 
-@pytest.mark.parametrize(
-    ("hypothesis", "references", "pair"),
-    [
-        ("a b c d e f", ["x", "a b c d e f g h"], (2, 8)),  # the fewest errors per word, not the fewest errors
-        ("a b", ["a c", "a b c d"], (2, 4)),  # of equals, the longest
-        ("a", ["", "b c"], (2, 2)),
-        ("a b", ["", ""], (2, 0)),
-        ("", ["a", ""], (0, 0)),
-    ],
-)
-def test_the_closest_reference_has_the_fewest_errors_per_word(
-    hypothesis: str, references: list[str], pair: tuple[int, int]
-) -> None:
-    for order in (1, -1):
-        [row] = WER()([hypothesis], [references[::order]])
-        assert row[:2] == pair
-
-
-def test_empty_references_count_their_insertions() -> None:
-    assert score(WER(), ["a b c", "d"], ["", "d"]) == 3
-    assert evaluate(WER(), ["", ""], ["", ""]) == {}
-
-
 @settings(max_examples=40)
 @given(st.lists(st.tuples(WORDS, WORDS.filter(str.strip)), min_size=1, max_size=4))
 def test_error_rates_of_jiwer_and_torchmetrics(pairs: list[tuple[str, str]]) -> None:
@@ -188,9 +165,7 @@ TER_OPTIONS = ["normalized", "no_punct", "asian_support", "case_sensitive"]
 
 @pytest.mark.filterwarnings("ignore:20 of 20 references are Chinese or Japanese")
 @pytest.mark.parametrize("options", [[], *([name] for name in TER_OPTIONS), TER_OPTIONS])
-@pytest.mark.parametrize(
-    ("pair", "count"), [("en-de", 20), ("en-zh", 20), pytest.param("en-cs", 2000, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("pair", "count"), TER_TEXTS)
 def test_ter_of_sacrebleu(pair: str, count: int, options: list[str], wmt22: Path) -> None:
     chosen: Any = dict.fromkeys(options, True)
     preds, streams = next(read_systems(wmt22, pair, whole=True))
@@ -245,22 +220,13 @@ def test_rouge_of_rouge_score(options: dict[str, Any], count: int, wmt22: Path) 
     assert evaluate(ROUGE(ALL_KEYS, **options), hypotheses, references) == pytest.approx(expected, abs=1e-12)
 
 
-def test_rouge_of_torchmetrics(multi30k: Path) -> None:
-    keys = ("rouge1", "rouge2", "rougeL")
-    references = read_lines(multi30k / "test_2016_flickr.en")[:100]
-    hypotheses = spoil(references)
-    peer = ROUGEScore(rouge_keys=keys)(hypotheses, references)
-    expected = {key: peer[f"{key}_fmeasure"].item() for key in keys}
-    assert evaluate(ROUGE(keys), hypotheses, references) == pytest.approx(expected, abs=1e-6)
-
-
 def test_the_tokenizer_may_be_an_object() -> None:
     class Words:
         def tokenize(self, text: str) -> list[str]:
             return text.split("-")
 
     for tokenizer in (Words(), lambda text: text.split("-")):
-        assert score_rouge1(tokenizer) == 2 / 3
+        assert evaluate(ROUGE(["rouge1"], tokenizer=tokenizer), ["ä-b-c"], ["ä-b-x"]) == {"rouge1": 2 / 3}
 
 
 def test_rouge_has_precision_and_recall_if_they_are_named() -> None:
@@ -278,32 +244,14 @@ def test_rouge_has_precision_and_recall_if_they_are_named() -> None:
             "recall": pytest.approx(50 * sum(score.recall for score in best)),
         }
         assert result.to_dict()["counts"] == {}
-    default = Evaluator(ROUGE(["rouge1"]))
-    default.start()
-    default.update(hypotheses, references)
-    assert default.finish(0)["val_rouge/rouge1"].parts == {}
 
 
-def score_rouge1(tokenizer: Any) -> float:
-    return evaluate(ROUGE(["rouge1"], tokenizer=tokenizer), ["ä-b-c"], ["ä-b-x"])["rouge1"]
-
-
-def test_references_without_a_letter_that_rouge_keeps_are_warned_about_once(wmt22: Path) -> None:
+def test_references_without_a_letter_that_rouge_keeps_are_warned_about(wmt22: Path) -> None:
     references = read_lines(wmt22 / "generaltest2022.en-zh.ref.A.zh")[:9]
     for metric in (ROUGE(tokenizer=list), ROUGE(normalize=lambda text: text + " a")):
         evaluate(metric, references, references)
-    evaluator = Evaluator(ROUGE())
-    for number in range(2):
-        evaluator.start()
-        evaluator.update(references, references)
-        if number:
-            evaluator.finish(0)
-            continue
-        with pytest.warns(
-            UserWarning, match="have letters other than a to z in most words, which rouge drops: pass"
-        ) as said:
-            evaluator.finish(0)
-        assert len(said) == 1
+    with pytest.warns(UserWarning, match="have letters other than a to z in most words, which rouge drops: pass"):
+        evaluate(ROUGE(), references, references)
     for line in ("", "...", "42", "—"):
         evaluate(ROUGE(), [line], [line])
 
@@ -332,80 +280,8 @@ def test_exact_match_of_squad() -> None:
     hypotheses, references, expected = zip(*SQUAD)
     assert ExactMatch(normalize=normalize_as_squad)(hypotheses, references) == [*expected]
     assert ExactMatch()(hypotheses, references) == [False] * len(SQUAD)
-    # The script takes the maximum over the references, and the mean over the questions in percent.
-    matches = [max(normalize_as_squad(line) == normalize_as_squad(one) for one in lines) for line, lines, _ in SQUAD]
     found = score(ExactMatch(normalize_as_squad, percent=True), hypotheses, [*references])
-    assert found == pytest.approx(100 * sum(matches) / len(matches))
-
-
-# Token counts
-
-
-def gen_len(preds: torch.Tensor, pad_id: int) -> float:
-    """As in ``run_translation.py`` and ``run_summarization.py``."""
-    array = np.where(preds.numpy() != -100, preds.numpy(), pad_id)
-    return float(np.mean([np.count_nonzero(row != pad_id) for row in array]))
-
-
-class Tokenizer:
-    """A tokenizer of Transformers, as far as it is used."""
-
-    pad_token_id = 3
-
-    def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool) -> list[str]:
-        return [" ".join(str(id_) for id_ in row if id_ > 3) for row in sequences]
-
-
-@pytest.mark.parametrize("options", [{}, {"decoder": Tokenizer()}, {"decoder": Tokenizer().batch_decode}])
-def test_token_counts_are_gen_len(options: Any) -> None:
-    pad_id = 3 if options else 2
-    ids = torch.randint(4, 9, (40, 7), generator=torch.Generator().manual_seed(1))
-    for number, row in enumerate(ids):
-        row[number % 7 :] = 1  # the end, then padding of both kinds
-        row[number % 7 + 1 :] = pad_id
-        row[5 + number % 2 :] = -100
-    metrics: Any = {"gen_len": TokenCount(), "bleu": CorpusBLEU(eos_id=1, pad_id=None if options else pad_id)}
-    evaluator = Evaluator(metrics, confidence=0.95, **options)
-    for groups in (None, ["even", "odd"] * 20):
-        evaluator.start()
-        for start in (0, 10):
-            chosen = slice(start, start + 10 if start == 0 else 40)
-            evaluator.update(ids[chosen], ids[chosen], group=None if groups is None else groups[chosen])
-        results = evaluator.finish(0)
-        result = results["val_gen_len"]
-        assert result.score == pytest.approx(gen_len(ids, pad_id), rel=1e-15)
-        assert result.interval is not None
-        assert result.interval.low < result.score < result.interval.high
-        assert (result.higher_is_better, result.percent) == (None, None)
-        if groups is not None:
-            assert results["val_gen_len/even"].score == pytest.approx(gen_len(ids[::2], pad_id), rel=1e-15)
-            assert results["val_gen_len/odd"].score == pytest.approx(gen_len(ids[1::2], pad_id), rel=1e-15)
-    assert evaluate(TokenCount(pad_id=5), ids, ids, decoder=Tokenizer()) == {"": pytest.approx(gen_len(ids, 5))}
-
-
-def test_token_counts_are_divided_in_float64() -> None:
-    ids = [[5, 6, 0], [5, 0, 0], [5, 0, 0]]
-    assert evaluate(TokenCount(0), ids, ids) == {"": 4 / 3}
-
-
-def test_a_batch_of_empty_lists_has_no_ids_and_no_words() -> None:
-    metrics: Any = {"n": TokenCount(), "wer": WER()}
-    evaluator = Evaluator(metrics, decoder=Tokenizer())
-    evaluator.start({"labeled": None, "prompts": None})
-    evaluator.update([[]], [[]])
-    evaluator.update([[5]], [[5, 6]])
-    evaluator.update([[], []], None, dataloader_idx=1)
-    scores = {name: result.score for name, result in evaluator.finish(0).items()}
-    expected = {"val_n/labeled": 0.5, "val_n/prompts": 0, "val_n": 0.25, "val_wer/labeled": 0.5, "val_wer": 0.5}
-    assert scores == expected
-
-
-def test_text_has_no_ids_to_count() -> None:
-    with pytest.raises(TypeError, match="the metric 'm' counts ids, got strings: pass ids as 'preds', and decode them"):
-        evaluate(TokenCount(), ["a"], ["a"])
-    for pad_id, error in ((-1, ValueError), ("a", TypeError)):
-        with pytest.raises(error, match="'pad_id' must be"):
-            TokenCount(pad_id)  # type: ignore[arg-type]
+    assert found == pytest.approx(100 * sum(expected) / len(expected))
 
 
 # What all of them have
@@ -434,13 +310,12 @@ def test_they_have_everything_that_bleu_has(tmp_path: Path) -> None:
         results = evaluator.finish(step)
     for key in KEYS:
         metric, _, part = key.partition("/")
-        names = [f"val_{metric}/{group}" for group in ("even", "odd")]
-        for name in (f"val_{metric}", *names):
-            result = results[f"{name}/{part}" if part else name]
-            assert result.interval is not None
-            assert result.comparison is not None
-            is_better = result.comparison.difference * (1 if result.higher_is_better else -1)
-            assert is_better > 0 or key == "exact_match"
+        for group in ("", "/even", "/odd"):
+            result = results[f"val_{metric}{group}/{part}" if part else f"val_{metric}{group}"]
+            assert (result.interval is None) == (result.comparison is None) == bool(group)
+            if result.comparison is not None:
+                is_better = result.comparison.difference * (1 if result.higher_is_better else -1)
+                assert is_better > 0 or key == "exact_match"
     table = (tmp_path / "val" / "step-0000001.tsv").read_text()
     assert table.partition("\n")[0].split("\t") == ["group", *KEYS]
 
@@ -463,7 +338,8 @@ def test_a_record_has_their_settings_from_which_systems_are_compared(tmp_path: P
     for key, intervals in recorded.intervals.items():
         assert intervals["b"].score == results[f"val_{key}"].score
         assert intervals["b"].percent is True
-    assert recorded.changed("wer", "b", 3).got_worse
+    _, worse = recorded.changed("wer", "b", 3)
+    assert worse
     lines = {line["key"]: line for line in read_scores(tmp_path / "scores.jsonl")}
     for key, line in lines.items():
         report: Any = results[key].report
@@ -511,8 +387,6 @@ def test_normalize_is_applied_to_both_sides_and_samples_show_what_was_written(ki
     assert plain != normalized or kind is ROUGE  # which lowercases anyway
     assert normalized == evaluate(kind(), ["a b", "c d"], [["a b"], ["d d", "c d"]])
     assert (tmp_path / "val" / "step-0000000.txt").read_text() == "A b\nc D\n"
-    with pytest.raises(RuntimeError, match=r"the metric 'm' failed: TypeError: 'normalize' must return a string, got"):
-        evaluate(kind(normalize=str.split), ["a"], ["a"])
 
 
 @pytest.mark.parametrize("metric", make_metrics().values(), ids=make_metrics())
@@ -542,23 +416,6 @@ def test_shares_beside_percent_are_warned_about() -> None:
     Evaluator({"bleu": CorpusBLEU(percent=True), "wer": WER()})
 
 
-def test_the_worst_sentences_are_those_with_most_errors_and_perfect_ones_are_none(tmp_path: Path) -> None:
-    from torch.utils.tensorboard import SummaryWriter
-
-    from tests.helpers.lightning import read_events
-
-    writer = SummaryWriter(tmp_path)
-    evaluator = Evaluator(WER(), loggers=[writer])
-    evaluator.start()
-    evaluator.update(["right", "half wrong", "all of it"], ["right", "half right", "is wrong"])
-    evaluator.finish(0)
-    writer.close()
-    shown = read_events(tmp_path).Tensors("val_worst/text_summary")[0].tensor_proto.string_val[0].decode()
-    assert re.findall(r"<pre>   (\d)</pre>", shown) == ["3", "2"]
-    assert "wer = 80.00" in shown
-    assert "nrefs&#58;1" in shown or "nrefs:1" in shown
-
-
 @pytest.mark.parametrize(
     ("metric", "module", "extra"),
     [(WER, "rapidfuzz", "wer"), (CER, "rapidfuzz", "wer"), (ROUGE, "rouge_score", "rouge")],
@@ -575,15 +432,10 @@ def test_a_missing_library_is_an_error_that_names_the_extra(
 @pytest.mark.parametrize(
     ("make", "options", "error", "message"),
     [
-        (WER, {"normalize": "lower"}, TypeError, "'normalize' must be a function that takes and returns a string, got"),
-        (CER, {"normalize": str}, TypeError, "'normalize' must be a function"),
+        (WER, {"normalize": "lower"}, TypeError, "'normalize' must be a function, got 'lower'"),
         (WER, {"percent": 1}, TypeError, "'percent' must be True or False, got 1"),
-        (TER, {"normalized": "yes"}, TypeError, "'normalized' must be True or False"),
-        (ROUGE, {"keys": "rouge1"}, TypeError, "'keys' must be a list of names such as 'rouge1', got 'rouge1'"),
-        (ROUGE, {"keys": ["rouge0"]}, ValueError, "or 'rougeLsum', got 'rouge0'"),
-        (ROUGE, {"keys": ["rouge1", "rouge1"]}, ValueError, "'keys' must have one or more different names"),
-        (ROUGE, {"keys": []}, ValueError, "'keys' must have one or more different names"),
-        (ROUGE, {"tokenizer": "zh"}, TypeError, "'tokenizer' must be a callable that returns tokens, or have"),
+        (ROUGE, {"keys": ["rouge1", "rouge0"]}, ValueError, "rouge0"),
+        (ROUGE, {"tokenizer": "zh"}, TypeError, "'tokenizer' must be a function, got 'zh'"),
         (ROUGE, {"use_stemmer": True, "tokenizer": list}, ValueError, "'use_stemmer' has no effect with a 'tokenizer'"),
     ],
 )
@@ -599,7 +451,6 @@ def test_a_configuration_file_of_lightning_cli_can_have_them() -> None:
     config = {
         "wer": {"class_path": "lightning_bleu.tasks.WER", "init_args": {"percent": True, "normalize": "str.lower"}},
         "rouge": {"class_path": "lightning_bleu.tasks.ROUGE", "init_args": {"keys": ["rouge1"], "percent": True}},
-        "gen_len": {"class_path": "lightning_bleu.tasks.TokenCount", "init_args": {"pad_id": 0}},
     }
     config["wer"]["init_args"]["normalize"] = f"{__name__}.normalize_as_squad"  # type: ignore[index]
     parser = jsonargparse.ArgumentParser(exit_on_error=False)
@@ -607,4 +458,3 @@ def test_a_configuration_file_of_lightning_cli_can_have_them() -> None:
     made = parser.instantiate_classes(parser.parse_object({"evaluator": {"metrics": config}})).evaluator.metrics
     assert made["wer"].options == {"normalize": normalize_as_squad}
     assert made["rouge"].options["keys"] == ("rouge1",)
-    assert made["gen_len"].pad_id == 0

@@ -21,7 +21,6 @@ from lightning_bleu import (
     Result,
     corpus_bleu,
     corpus_chrf,
-    paired_bootstrap,
     sentence_bleu,
     sentence_chrf,
 )
@@ -40,23 +39,21 @@ def with_sources(hypotheses: list[str], references: Sequence[Sequence[str]], sou
 
 CorpusBLEU()
 CorpusBLEU(2, (0.5, 0.5), tokenizer="zh", lowercase=True, smoothing="floor", smoothing_value=0.1)
-CorpusBLEU(convention=CONVENTIONS["nltk"], pad_id=0, eos_id=1, ignore_ids=[5, 6], percent=True, keep_sentences=True)
+CorpusBLEU(convention=CONVENTIONS["nltk"], pad_id=0, eos_id=1, ignore_ids=[5, 6], percent=True)
 CorpusBLEU(tokenizer=str.split, sync_on_compute=False, compute_on_cpu=True, dist_sync_on_step=True)
 CorpusCHRF(word_order=2, beta=3, whitespace=True, process_group=None)
 
-bleu = CorpusBLEU(keep_sentences=True)
+bleu = CorpusBLEU()
 bleu.update(["a b"], ["a c"])
 bleu.update([["a", "b"]], [[["a", "c"]]])
-bleu.update(torch.tensor([[5, 6]]), torch.tensor([[5, 7]]), sample_mask=[True], index=[0])
+bleu.update(torch.tensor([[5, 6]]), torch.tensor([[5, 7]]), sample_mask=[True])
 score: torch.Tensor = bleu.compute()
 precisions: tuple[float, ...] = bleu.report().precisions
-low: float = bleu.interval(confidence=0.9).low
 
 value: float = corpus_bleu(["a"], ["a"], tokenizer="intl", percent=True)
 corpus_chrf(["a"], [["a", "b"]], word_order=2).recall
-sentence_bleu(["a"], ["a"], smoothing="method7").tolist()
+sentence_bleu(["a"], ["a"], smoothing="method4").tolist()
 sentence_chrf(preds=["a"], target=["a"], char_order=3)
-paired_bootstrap(bleu, bleu, resamples=100, confidence=0.9).p_value
 
 FunctionMetric(exact, percent=True, perfect=1)
 FunctionMetric(exact, higher_is_better={"rate": False, "length": None}, corpus_level=True)
@@ -65,13 +62,13 @@ FunctionMetric(functools.partial(exact), higher_is_better=None)
 Evaluator()
 Evaluator({"bleu": CorpusBLEU(), "ter": TER(), "rouge": ROUGEScore(), "exact": exact, "comet": with_sources})
 Evaluator({"bleu": CorpusBLEU(tokenizer="zh"), "f": FunctionMetric(exact)}, only=["zh"])
-Evaluator(MetricCollection([CorpusBLEU(), CorpusCHRF()]), log_name={"val": "a/{metric}", "test": "b/{metric}"})
+Evaluator(MetricCollection([CorpusBLEU(), CorpusCHRF()]), log_name="{stage}/{metric}")
 Evaluator(exact, decoder=lambda lists: [str(ids) for ids in lists], parts=["precision_1"], samples=0)
-evaluator = Evaluator(confidence=0.95, compare_to="clear_best", translations=Path("t"), loggers=[])
+evaluator = Evaluator(confidence=0.95, compare_to="best", translations=Path("t"), loggers=[])
 evaluator.start([["a"]], stage="test")
 evaluator.update(["a"], ["a"], source=["b"], index=[0], group=["de"])
 results: dict[str, Result] = evaluator.finish(step=5, epoch=0.5)
-best: float | None = results["val_bleu"].clear_best
+best: float | None = results["val_bleu"].best
 evaluator.load_state_dict(evaluator.state_dict())
 
 BLEUCallback()

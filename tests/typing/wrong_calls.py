@@ -28,7 +28,7 @@ CorpusBLEU(compute_on_cpu="yes")  # wrong
 CorpusBLEU().update("a", ["a"], mask=[True])  # wrong
 CorpusCHRF(tokenizer="zh")  # wrong
 CorpusCHRF(word_orders=2)  # wrong
-CorpusCHRF().interval(confidnce=0.9)  # wrong
+CorpusCHRF(keep=True)  # wrong
 
 corpus_bleu(["a"], ["a"], tokeniser="zh")  # wrong
 corpus_bleu(["a"])  # wrong

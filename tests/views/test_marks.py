@@ -71,10 +71,8 @@ def expected_marks(tokens: list[str], counts: Counter[str], bigrams: set[tuple[s
         ("a", ["b a"], ["a", "*b* a"]),
         # In the reference, the "a" of the shared bigram "a b" matches, not the earlier one.
         ("a b", ["a c a b"], ["a b", "*a c* a b"]),
-        ("same words", ["same words"], ["same words", "same words"]),
         ("", ["a b"], ["", "*a b*"]),
         ("a b", [""], ["*a b*", ""]),
-        ("a b", [], ["*a b*"]),
     ],
 )
 def test_unmatched_and_displaced_words_are_marked(hypothesis: str, references: list[str], expected: list[str]) -> None:
@@ -144,32 +142,3 @@ def test_the_original_text_is_marked_if_it_contains_the_tokens(text: str, tokens
     marked, _ = mark_words(Line(text, tokens), [reference])
     matches: list[Span] = [Span(span.text, "" if span.mark == "displaced" else span.mark) for span in marked]
     assert show(matches) == shown
-
-
-def test_the_work_grows_linearly_with_tokens_and_references() -> None:
-    class Token(str):
-        """A token that counts how often it is looked up or compared."""
-
-        __slots__ = ()
-        uses = 0
-
-        def __hash__(self) -> int:
-            Token.uses += 1
-            return super().__hash__()
-
-        def __eq__(self, other: object) -> bool:
-            Token.uses += 1
-            return super().__eq__(other)
-
-    def count_uses(hypothesis: str, *references: str) -> int:
-        Token.uses = 0
-        lines = [Line(line, [Token(token) for token in line.split()]) for line in (hypothesis, *references)]
-        mark_words(lines[0], lines[1:])
-        return Token.uses
-
-    for words in (("a{}", "a{}"), ("a{}", "b{}"), ("w", "w")):
-        short, long = ([" ".join(word.format(i) for i in range(size)) for word in words] for size in (200, 400))
-        uses = count_uses(*short)
-        assert uses > 200
-        assert count_uses(*long) < 3 * uses
-        assert count_uses(short[0], *[short[1]] * 10) < 10 * uses

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lightning_bleu.views.blocks import Bar, Chart, Example, ExampleLine, Examples, Note, Part, Point, Span, Table, View
+from lightning_bleu.views.blocks import Chart, Example, ExampleLine, Examples, Note, Point, Range, Span, Table, View
 from lightning_bleu.views.text import to_text
 from tests.helpers.hostile import TEXTS, hostile_view
 
@@ -17,21 +17,10 @@ def test_at_most_40_rows_of_a_table_are_shown() -> None:
     assert (len(lines), lines[-2:]) == (42, ["row 39  1", "... and 1,001 more"])
 
 
-def test_bars_are_drawn_with_characters() -> None:
-    bar = Bar([Part(0.5, "good"), Part(0.25, "quiet"), Part(0.25, "bad")])
-    assert to_text(View("", [Table(["", ""], [["new", bar]])])).split("\n")[1] == "new  ++++++++++++......------"
-    uneven = Bar([Part(17 / 60, "good"), Part(4 / 60, "quiet"), Part(39 / 60, "bad")])
-    assert to_text(View("", [Table(["", ""], [["new", uneven]])])).split("\n")[1] == "new  +++++++.----------------"
-
-
-def test_charts_with_categories_become_tables_and_lines_are_left_out() -> None:
-    dots = Chart("by length", {"new": [Point(0, 50), Point(1, 60)]}, "tokens", ["1-10\nn=30", "11-20\nn=40"])
-    lines = Chart("curve", {"new": [Point(100, 50)]}, "step")
-    assert to_text(View("", [lines, dots])).split("\n") == [
-        "by length",
-        "tokens  1-10 n=30  11-20 n=40",
-        "new         50.00       60.00",
-    ]
+def test_what_is_drawn_is_left_out_because_tables_have_its_numbers() -> None:
+    table = Table(["", "", "score"], [["new", Range(1, 0, 2, (0, 2)), "1.0"]])
+    text = to_text(View("", [Chart("curve", [Point(100, 50)], "step"), table]))
+    assert text.split() == ["score", "new", "1.0"]
 
 
 def test_examples_have_their_numbers_scores_and_lines() -> None:
