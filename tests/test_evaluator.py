@@ -337,16 +337,6 @@ def test_an_interrupted_validation_does_not_leak_into_the_next() -> None:
     assert run(evaluator) == run(Evaluator())
 
 
-def test_a_loader_with_too_many_batches_is_an_error() -> None:
-    """Otherwise all sentences would count for the first of several loaders."""
-    evaluator = Evaluator()
-    evaluator.start({"news": DataLoader(range(2)), "talks": DataLoader(range(2))})  # type: ignore[arg-type]
-    for _ in range(2):
-        evaluator.update(["a"], ["a"])
-    with pytest.raises(ValueError, match=r"'news' has 2 batches, but 'update' got more: .* as 'dataloader_idx'"):
-        evaluator.update(["a"], ["a"])
-
-
 @pytest.mark.parametrize(("step", "kind"), [(500.0, TypeError), (-1, ValueError), ("5", TypeError)])
 def test_a_step_is_an_integer(step: Any, kind: type[Exception]) -> None:
     evaluator = Evaluator()

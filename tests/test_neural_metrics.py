@@ -173,12 +173,6 @@ def test_an_interrupted_call_leaves_no_answer_for_the_next_one() -> None:
     assert not metric._workers
 
 
-def test_a_missing_program_is_a_message(tmp_path: Path) -> None:
-
-    with pytest.raises(RuntimeError, match=r"the metric 'neural' failed: FileNotFoundError: .*/no/such/python"):
-        validate_with(tmp_path, type(make_worker())("/no/such/python"))
-
-
 def test_a_copy_starts_a_worker_of_its_own() -> None:
     metric = make_worker()
     first = score_twice(metric)

@@ -252,29 +252,3 @@ def logged_numbers(draw: st.DrawFn) -> Logged:
 def test_what_is_logged_is_read_back(logged: Logged) -> None:
     name, scores, naming = logged
     assert naming.parse(naming.render(name), scores, DETAILS) == name
-
-
-ANY_WORDS = words("ab")
-
-
-@st.composite
-def ambiguous_numbers(draw: st.DrawFn) -> Logged:
-    """Several numbers may have the same logged name."""
-    scores = draw(
-        st.dictionaries(ANY_WORDS, st.lists(st.just("") | ANY_WORDS, min_size=1, max_size=4), min_size=1, max_size=4)
-    )
-    metric = draw(st.sampled_from([*scores]))
-    part = st.just("") | ANY_WORDS | st.sampled_from(DETAILS)
-    name = Name(
-        metric, draw(part), draw(part), draw(st.sampled_from(scores[metric])), draw(st.sampled_from(["", *DETAILS]))
-    )
-    return Logged(name, scores, draw(st.sampled_from([*NAMINGS.values()])))
-
-
-@given(ambiguous_numbers())
-def test_whatever_a_logged_name_is_read_as_has_that_name(logged: Logged) -> None:
-    name, scores, naming = logged
-    rendered = naming.render(name)
-    parsed = naming.parse(rendered, scores, DETAILS)
-    assert parsed is not None
-    assert naming.render(parsed) == rendered

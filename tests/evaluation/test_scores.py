@@ -218,15 +218,6 @@ def test_each_loader_has_a_mean_of_its_groups_and_all_have_one_of_the_loaders() 
         assert scores[f"val_bleu/{loader}"] == score_alone(CorpusBLEU(), hypotheses, references)[""]
 
 
-def test_a_group_may_have_the_name_of_a_loader_and_one_that_contains_all() -> None:
-    counting = count(Counting(names=["all", "news"]), A, REFERENCES, group=["news", "all", "a", "a"])
-    count(counting, A, REFERENCES, dataloader_idx=1)
-    assert [*score(counting).results] == [
-        *("val_bleu/all", "val_bleu/all/a", "val_bleu/all/all", "val_bleu/all/news", "val_bleu/all/mean"),
-        *("val_bleu/news", "val_bleu"),
-    ]
-
-
 def test_a_group_of_which_nothing_is_known_has_no_score_and_the_mean_is_that_of_the_others() -> None:
     """All of its sentences are 0/0, so it counts for nothing."""
     counting = Counting({"bleu": CorpusBLEU(max_order=1), "rate": rate})
