@@ -88,22 +88,16 @@ def test_values_are_passed_on_as_they_are() -> None:
     [
         (None, "None (no return statement?)"),
         (torch.tensor(1.0), "a Tensor"),
-        (torch.zeros(2, 5), "a Tensor"),
         ("ab", "a str"),
         ((PREDS,), "a tuple"),
         ((PREDS, TARGET, SOURCE), "a tuple"),
         ((torch.tensor(1.0), {}), "a pair that begins with a loss"),
-        ([1.0, TARGET], "a pair that begins with a loss"),
-        ([], "a list"),
         ({PREDS, TARGET}, "a set"),
-        ({}, "the keys []"),
         ({"loss": 1.0, "preds": PREDS}, "the keys ['loss', 'preds']"),
         ({"Preds": PREDS, "target": TARGET, 1: 2}, "the keys ['1', 'Preds', 'target']"),
-        ({"a": PREDS, "b": TARGET}, "the keys ['a', 'b']"),
         ({"predictions": PREDS, "target": TARGET}, "the keys ['predictions', 'target'] (did you mean 'preds'?)"),
         ({"preds": PREDS, "references": TARGET}, "the keys ['preds', 'references'] (did you mean 'target'?)"),
         ({"pred": PREDS, "targets": TARGET}, "the keys ['pred', 'targets'] (did you mean 'preds' and 'target'?)"),
-        ({"hypotheses": PREDS, "preds": PREDS, "x": 1}, "the keys ['hypotheses', 'preds', 'x']"),
     ],
 )
 def test_an_error_says_what_was_found_and_what_to_return(value: Any, found: str) -> None:
