@@ -368,16 +368,6 @@ def test_a_start_without_loaders_is_an_error_that_changes_nothing(
     assert evaluator.finish(1)["val_bleu"].score == 1
 
 
-@pytest.mark.parametrize("number", [0.0, "0", True, None])
-def test_the_number_of_a_loader_is_an_integer(number: Any) -> None:
-    evaluator = Evaluator()
-    evaluator.start()
-    with pytest.raises(TypeError, match=f"^'dataloader_idx' must be an integer, got {number!r} of type "):
-        evaluator.update(["a b c d"], ["a b c e"], dataloader_idx=number)
-    evaluator.update(["a b c d"], ["a b c d"], dataloader_idx=torch.tensor(0))  # type: ignore[arg-type]
-    assert evaluator.finish(1)["val_bleu"].score == 1
-
-
 @pytest.mark.parametrize("kind", [Evaluator, BLEUCallback])
 def test_several_metrics_need_names(kind: Any) -> None:
     name = kind.__name__

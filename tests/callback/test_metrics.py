@@ -11,7 +11,7 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from sacrebleu.metrics.ter import TER
 from torch import Tensor
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, FunctionMetric, sentence_bleu, sentence_chrf
+from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, sentence_bleu, sentence_chrf
 from tests.helpers.callback_metrics import (
     COUNTED,
     SIGNS,
@@ -20,7 +20,6 @@ from tests.helpers.callback_metrics import (
     exact,
     expected_comparisons,
     expected_scores,
-    groups_of,
     join,
     make_metrics,
     return_groups,
@@ -314,23 +313,6 @@ def test_all_sentences_of_a_large_loader_are_scored(tmp_path: Path) -> None:
     """Without a logger, texts are kept for metrics alone."""
     logged = validate(tmp_path, BLEUCallback({"f": checksum}), step=return_sentences, loaders=make_items([*range(300)]))
     assert logged["val_f"] == score_alone(checksum, *corpus_of(range(300)))[""]
-
-
-def test_a_function_of_the_corpus_is_called_for_the_loader_and_for_each_group_in_order(tmp_path: Path) -> None:
-    calls: list[Any] = []
-
-    def record(hypotheses: list[str], references: list[list[str]], *, sources: Any = None) -> float | None:
-        calls.append((hypotheses, references, sources))
-        return 0.5 if "Satz 2." in sources else None
-
-    step, loaders, sets = WAYS["masked groups in any order with repeats"]
-    metric = FunctionMetric(record, corpus_level=True)
-    bleu = BLEUCallback({"f": metric}, confidence=0.9, compare_to="best", translations=tmp_path)
-    logged = validate(tmp_path, bleu, step=step, loaders=loaders)
-    assert logged == {"val_f": 0.5, "val_f/even": 0.5, "val_f/mean": 0.5}
-    assert calls == [corpus_of(items) for items in (sets[""], *groups_of(sets[""]).values())]
-    (table,) = tmp_path.rglob("*.tsv")
-    assert read_lines(table)[0] == "index\tgroup\treferences"
 
 
 def test_a_function_may_skip_a_validation(tmp_path: Path) -> None:

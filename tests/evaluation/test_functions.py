@@ -60,10 +60,7 @@ def score(value: Any) -> list[float]:
         (torch.tensor([True, False, True]), [1, 0, 1]),
         ([1, 0.5, True], [1, 0.5, 1]),
         (np.array([np.float32(0.5), np.int8(-2), True], object), [0.5, -2, 1]),
-        (np.array([torch.tensor(value) for value in SIMPLE], object), SIMPLE),
         (np.array(VALUES, ">f8"), VALUES),
-        (np.array(VALUES, np.longdouble), VALUES),
-        (pandas.array(VALUES, dtype="Float64"), VALUES),
     ],
 )
 def test_numbers_come_in_any_form_and_keep_all_digits(value: Any, expected: list[float]) -> None:
@@ -162,7 +159,6 @@ def test_a_function_gets_a_third_argument_if_a_parameter_asks_for_it(function: A
             r"pair per sentence, got one number: return pairs .*, or pass FunctionMetric\(..., corpus_level=True\)$",
         ),
         ([0.5], ValueError, r"one number or pair per sentence, got the shape \(1,\) for 3 sentences$"),
-        ([[0.5], [1], [2]], ValueError, r"got the shape \(3, 1\) for 3 sentences"),
         ([1, float("nan"), 2], ValueError, r"'f' returned nan for the hypothesis 'x': return a finite number .* None"),
         ([1, 2, float("-inf")], ValueError, r"returned -inf for the hypothesis ''"),
         ({"a": VALUES, "b": 1}, ValueError, r"'f/b' must return one number or pair per sentence, got one number"),
@@ -175,9 +171,7 @@ def test_a_function_gets_a_third_argument_if_a_parameter_asks_for_it(function: A
         (["1", "2", "3"], TypeError, r"one number or pair per sentence, got \['1', '2', '3'\]"),
         ([[1], [1, 2], [3]], TypeError, "one number or pair per sentence, got"),
         ([1j, 2, 3], TypeError, r"one number or pair per sentence, got \[1j, 2, 3\]"),
-        (np.array([1j, 2, 3], object), TypeError, "one number or pair per sentence, got array"),
         (torch.tensor([1j, 2, 3]), TypeError, r"one number or pair per sentence, got tensor\(\[0\.\+1\.j"),
-        ([np.complex128(1), 2, 3], TypeError, r"one number or pair per sentence, got \["),
         (np.array([1, None, 3], object), TypeError, r"one number or pair per sentence, got array\(\[1, None, 3\]"),
         (np.array([1, 2, 3], "M8[s]"), TypeError, "one number or pair per sentence, got array"),
         (torch.ones(3, device="meta"), TypeError, r"one number or pair per sentence, got tensor\(.*meta"),

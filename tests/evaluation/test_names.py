@@ -16,7 +16,6 @@ from lightning_bleu.evaluation.names import (
     Naming,
     check_loader_names,
     check_names,
-    find_nested,
     name_loaders,
 )
 from lightning_bleu.evaluation.result import STATISTICS
@@ -94,12 +93,6 @@ def test_names_of_loaders_must_not_clash(names: list[str], message: str) -> None
         check_loader_names("val", names, RESERVED)
 
 
-def test_keys_that_are_written_alike_are_one_name() -> None:
-    names = name_loaders("val", {1: LOADER, "1": LOADER}, 2)
-    with pytest.raises(ValueError, match=r"^the loaders of 'val' must have different names, got \['1', '1'\]$"):
-        check_loader_names("val", names, RESERVED)
-
-
 @pytest.mark.parametrize("names", [[""], ["news"], ["a/b", "a/c"], ["lower", "mean_", "news/low", "gaps", "新"], []])
 def test_names_that_begin_like_reserved_ones_are_not_reserved(names: list[str]) -> None:
     """Nor is the empty name of a single loader."""
@@ -152,20 +145,6 @@ def test_the_whole_of_a_score_is_that_of_all_loaders_and_groups() -> None:
     name = Name("rouge", "news", "de", "l/f1", "low")
     assert name.whole == name.whole.whole == Name("rouge", score="l/f1")
     assert (name.key, name.whole.key, Name("bleu", "news").key) == ("rouge/l/f1", "rouge/l/f1", "bleu")
-
-
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        (["val_bleu", "val_bleu/low"], ("val_bleu", "val_bleu/low")),
-        (["a/b/c/d", "x", "a/b"], ("a/b", "a/b/c/d")),
-        (["val_bleu", "val_bleu_low", "val_bleurt/low", "val/bleu"], None),
-        (["val_bleu/a", "val_bleu/b", "val_bleu/b"], None),
-        ([], None),
-    ],
-)
-def test_a_name_may_be_a_folder_of_another_one(names: list[str], expected: Any) -> None:
-    assert find_nested(names) == expected
 
 
 def test_loggers_of_a_trainer_have_names_of_their_own_and_panels_have_folders() -> None:
