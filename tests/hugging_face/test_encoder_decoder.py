@@ -148,12 +148,6 @@ def test_a_default_limit_that_cuts_hypotheses_warns(default: int | None, args: A
         trainer.evaluate()
 
 
-def test_labels_without_an_end_warn() -> None:
-    items = [item | {"labels": item["labels"][:-1]} for item in make_items()]
-    with pytest.warns(UserWarning, match=r"^An answer has none of the ids at which this generation stops, .+ its last"):
-        make_trainer(items).evaluate()
-
-
 def test_a_trainer_that_exists_gets_the_mixin() -> None:
     trainer = make_trainer()
     trainer.__class__ = type(trainer).__bases__[1]  # without the mixin

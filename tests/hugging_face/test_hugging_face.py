@@ -180,7 +180,7 @@ def use_trainers(folder: Path) -> Scores:
         trainer.evaluate(ITEMS)
 
     # Sentences chosen by a sampler, loaders of the user.
-    trainer = make_trainer(make_evaluator(parts=["reference_length"]))
+    trainer = make_trainer(make_evaluator())
     trainer._get_eval_sampler = lambda dataset: SubsetRandomSampler(range(19))
     found["sampler"] = trainer.evaluate(ITEMS)["eval_bleu_reference_length"]
     loader: Any = DataLoader(ITEMS, 4, collate_fn=collate)  # type: ignore[arg-type]
@@ -358,6 +358,7 @@ def test_the_best_weights_have_their_step_and_a_resumed_run_is_compared(processe
     check_events(tmp_path / "run", everyone[0])
     for found in everyone:
         scores = [line["eval_one_bleu"] for line in found["log"]]
+        assert not any("precision" in name for line in found["log"] for name in line), "evaluate returns parts"
         assert scores[0] == best > scores[1] == scores[2]
         assert [line["eval_one_bleu_best"] for line in found["log"]] == [best] * 3
         assert [line["eval_one_bleu_p_value"] < 0.1 for line in found["log"]] == [False, True, True]

@@ -131,12 +131,3 @@ def test_packed_rows_are_an_error(strategy: str, tmp_path: Path, monkeypatch: py
     else:  # TRL does not pad the rows of the evaluation either
         with pytest.raises(ValueError, match="packing needs eval_packing=False and packing_strategy='wrapped'"):
             trainer.evaluate()
-
-
-@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing")
-def test_references_that_it_cuts_warn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("trl", minversion="1.0")
-    monkeypatch.chdir(tmp_path)
-    trainer = make_trainer(make_completions(), max_length=15)
-    with pytest.warns(UserWarning, match=r"Rows of max_length=15 tokens have answers without an end"):
-        trainer.evaluate()
