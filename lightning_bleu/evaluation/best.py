@@ -198,11 +198,11 @@ class BestValidations:
 def _rows_of_loaders(whole: Name, scored: Sequence[Scored]) -> dict[Name, SentenceRows]:
     """The rows of a score, for each loader; empty if it is not compared."""
     members = [score for score in scored if score.name.whole == whole and not score.mean_of and not score.name.group]
-    rows = {score.name: score.rows for score in members if score.rows is not None}
-    if len(rows) < len(members):
+    rows_by_name = {score.name: score.rows for score in members if score.rows is not None}
+    if len(rows_by_name) < len(members):
         return {}
     have_direction = all(score.result.higher_is_better is not None for score in members)
-    return rows if have_direction else {}
+    return rows_by_name if have_direction else {}
 
 
 def _saved_rows(saved: SavedLoaders, name: Name, own_rows: Mapping[Name, SentenceRows]) -> SentenceRows:
