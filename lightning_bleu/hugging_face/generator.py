@@ -138,9 +138,8 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
             )
         if self._overrides("split") or not isinstance(prompts.target, Tensor):
             return
-        if (
-            not self._is_encoder_decoder
-        ):  # max_length counts the prompt, so it may be too small even if it is an argument
+        if not self._is_encoder_decoder:
+            # Here, max_length counts the prompt, so it may be too small even if it is an argument.
             yield from suspect_limit(preds, prompts.target, settings)
         elif self._is_seq2seq_trainer and settings.arguments.get("max_length") is None:
             generated = preds[:, 1:]  # without the token at which the decoder starts
