@@ -400,8 +400,8 @@ class BLEUScorer(CorpusScorer):
             >>> BLEUScorer(BLEUSettings.from_options(percent=True)).score_sentences(statistics)
             tensor([100.0000,  18.9959], dtype=torch.float64)
         """
-        for_sentences = dataclasses.replace(
-            self.settings, smoothing="exp", smoothing_value=None, effective_order=True, zero_rule="no-match"
+        for_sentences = self.settings.with_options(
+            smoothing="exp", smoothing_value=None, effective_order=True, zero_rule="no-match"
         )
         chunks = torch.split(statistics, _CHUNK)
         return self.settings.unit * torch.cat([compute_bleu(chunk, for_sentences).bleu for chunk in chunks])
@@ -464,7 +464,7 @@ class BLEUScorer(CorpusScorer):
         lengths = [report.hypothesis_length, report.reference_length]
         for n in range(1, self.settings.max_order + 1):
             statistics = torch.tensor([*report.matches[:n], *report.possible_matches[:n], *lengths], device="cpu")
-            settings_of_order = dataclasses.replace(self.settings, max_order=n, weights=_weights(None, n))
+            settings_of_order = self.settings.with_options(max_order=n, weights=_weights(None, n))
             scores.append(BLEUScorer(settings_of_order).score(statistics).item())
         return scores
 

@@ -221,7 +221,8 @@ class BLEUCallback(pl.Callback):
         dataloader_idx: int = 0,
     ) -> None:
         """Count the sentences of a batch."""
-        started = self._find_started()
+        started = self._started
+        assert started is not None
         loader = started.collector.loaders[dataloader_idx]
         if loader.is_ignored:
             return
@@ -239,7 +240,8 @@ class BLEUCallback(pl.Callback):
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Log the scores, and show and write the sentences."""
-        started = self._find_started()
+        started = self._started
+        assert started is not None
         self._started = None  # frees the memory
         validation = self.evaluator.score(
             started,
@@ -277,10 +279,6 @@ class BLEUCallback(pl.Callback):
         )
 
     on_train_begin = on_prediction_step = on_init_end
-
-    def _find_started(self) -> StartedValidation:
-        assert self._started is not None
-        return self._started
 
     def _find_place(self, trainer: pl.Trainer) -> tuple[int, int | None]:
         """Step and epoch of the weights. Lightning restores them from a checkpoint only to resume training."""

@@ -15,7 +15,6 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
 from lightning_bleu.compare import compare_systems, read_run
 from lightning_bleu.compare.command import main
-from lightning_bleu.tasks import ExactMatch
 from tests.helpers.lightning import collect_warnings, fit, make_callback, read_events
 
 LINES = [f"the cat number {number} sat on a mat of its own" for number in range(40)]
@@ -58,15 +57,7 @@ def test_a_callback_of_lightning_in_a_trainer_of_transformers_names_the_mixin(ho
         getattr(BLEUCallback(), hook)(None, None, None, model=None)
 
 
-def test_a_function_is_told_in_which_order_it_is_called() -> None:
-    def comet(src: Any, mt: Any, ref: Any) -> Any: ...
-
-    with pytest.raises(TypeError, match=r"takes 'src' first, but a metric is called with hypotheses, references, and"):
-        Evaluator({"comet": comet})
-    with pytest.raises(
-        TypeError, match=r"one number or pair per sentence, got strings, such as 'the cat number 0 sat on"
-    ):
-        score({"m": lambda hypotheses, references: hypotheses})
+def test_a_function_that_fails_says_what_it_was_called_with() -> None:
     with pytest.raises(RuntimeError, match=r"\(called with 40 hypotheses, a list of references for each\)$"):
         score({"m": lambda hypotheses, references: hypotheses[0] + references[0]})
 
@@ -166,41 +157,6 @@ def test_a_page_of_results_has_a_title_with_run_step_and_date(tmp_path: Path) ->
         evaluator.update(LINES, LINES)
         evaluator.finish(step)
     assert evaluator.results.title == f"val at step 1,000 and test at step 900, {today}"
-
-
-def test_a_group_of_all_sentences_is_shown_once_and_logged() -> None:
-    evaluator = Evaluator(CorpusBLEU())
-    evaluator.start()
-    evaluator.update(LINES, LINES, group=["de"] * 40)
-    results = evaluator.finish(0)
-    assert {*results} == {"val_bleu", "val_bleu/de", "val_bleu/mean"}
-    assert str(results).count("val_bleu") == str(evaluator.results).count("val_bleu") == 1
-    two = Evaluator(CorpusBLEU())
-    two.start()
-    two.update(LINES, LINES, group=["de", "fr"] * 20)
-    assert str(two.finish(0)).count("val_bleu") == 4
-
-
-def test_show_leaves_out_a_group_of_all_sentences(tmp_path: Path) -> None:
-    for name, groups, columns in (("one", ["de"] * 40, 1), ("two", ["de", "fr"] * 20, 4)):
-        evaluator = Evaluator(CorpusBLEU(percent=True), translations=tmp_path / name, samples=0)
-        for step in (1, 2):
-            evaluator.start()
-            hypotheses = [f"so {line}" if number % 3 > step else line for number, line in enumerate(LINES)]
-            evaluator.update(hypotheses, LINES, group=groups)
-            evaluator.finish(step)
-        header = str(read_run(tmp_path / name).to_text()).split("val\n")[1].splitlines()[0].split("  ")
-        assert len([cell for cell in header if cell.strip().startswith("val_bleu") and "," not in cell]) == columns
-
-
-def test_show_keeps_groups_whose_scores_happen_to_be_equal(tmp_path: Path) -> None:
-    evaluator = Evaluator(ExactMatch(), translations=tmp_path, samples=0)
-    evaluator.start()
-    evaluator.update(LINES, LINES, group=["de", "fr"] * 20)
-    evaluator.finish(1)
-    shown = str(read_run(tmp_path))
-    assert "val_exact_match/de" in shown
-    assert "val_exact_match/fr" in shown
 
 
 def test_a_verdict_is_beside_each_difference() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import shutil
 import signal
@@ -171,19 +170,6 @@ def test_an_interrupted_call_leaves_no_answer_for_the_next_one() -> None:
     finally:
         signal.signal(signal.SIGALRM, before)
     assert not metric._workers
-
-
-def test_a_missing_program_is_a_message(tmp_path: Path) -> None:
-
-    with pytest.raises(RuntimeError, match=r"the metric 'neural' failed: FileNotFoundError: .*/no/such/python"):
-        validate_with(tmp_path, type(make_worker())("/no/such/python"))
-
-
-def test_a_copy_starts_a_worker_of_its_own() -> None:
-    metric = make_worker()
-    first = score_twice(metric)
-
-    assert score_twice(pickle.loads(pickle.dumps(metric)))[0] not in first
 
 
 def validate_in_group(folder: Path) -> Any:

@@ -12,7 +12,6 @@ from lightning_bleu.chrf import CHRFScorer, CHRFSettings
 from lightning_bleu.compare.known_metrics import is_known, make_metric
 from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
-from lightning_bleu.core.scoring import unit_of
 from lightning_bleu.core.tokens import DOWNLOADED
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.observers.scores_file import RecordedScore, read_record
@@ -81,7 +80,7 @@ class RunRecords:
                 continue
             of_file = rows_by_metric[recorded.metric]
             score = of_file.score() / (of_file.scorer.unit or 1)
-            recorded_score = (recorded.score or 0) / (unit_of(recorded.percent) or 1)
+            recorded_score = (recorded.score or 0) / (100 if recorded.percent else 1)
             if not math.isclose(score, recorded_score):
                 self._warn(
                     f"The record of {str(self._files[name])!r} has {recorded.metric!r} = {recorded.score}, but its "

@@ -40,7 +40,7 @@ class Sentence(NamedTuple):
 
     Attributes:
         hypothesis: the hypothesis.
-        references: its references; empty if the step returned none.
+        references: its references.
         source: the source sentence, if the step returned one.
         tokenized: whether the texts are tokens separated by spaces, rather than text that is still to be tokenized.
         group: the label of its group, if the step returned labels.
@@ -59,8 +59,7 @@ class Batch(NamedTuple):
     Attributes:
         segments: all hypotheses, then all references, sentence by sentence. Ids have no padding left, and are decoded
             if there is a decoder.
-        reference_counts: the number of references of each sentence, shape ``(sentences,)``; 0 for all sentences, or for
-            none.
+        reference_counts: the number of references of each sentence, at least 1, shape ``(sentences,)``.
         positions: the position of each sentence in the dataset, shape ``(sentences,)``; None if it is unknown.
         mistakes: likely mistakes that are not errors.
         widths: the widths of the logits and of their labels; None unless both are in a tensor.
@@ -195,8 +194,7 @@ def _select_segments(form: Form, chosen: BoolArray) -> Form:
     if not isinstance(form, Ids):
         return type(form)(list(compress(form[0], chosen)))  # type: ignore[arg-type]
     ids, lengths = form.ragged
-    selected = Ragged(ids[chosen.repeat(lengths)], lengths[chosen])
-    return form._replace(ragged=selected)
+    return form._replace(ragged=Ragged(ids[chosen.repeat(lengths)], lengths[chosen]))
 
 
 class Sources(NamedTuple):

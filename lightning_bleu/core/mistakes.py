@@ -140,8 +140,7 @@ def suspect_words_as_references(lines: Sequence[str], counts: IntArray) -> Itera
         >>> next(suspect_words_as_references(["the cat is here", "the", "cat", "sat"], np.array([3])))[1][:40]
         "Every reference in 'target' is a single "
     """
-    hypotheses = lines[: len(counts)]
-    references = lines[len(counts) :]
+    hypotheses, references = lines[: len(counts)], lines[len(counts) :]
     if len(references) <= 2 * len(hypotheses):
         return
     # Most references contain a space, so this usually stops at the first one.

@@ -248,8 +248,7 @@ def _match_prefixes(
     joined = np.zeros((orders, width), bool)
     dropped_labels = np.arange(orders)[::-1]
     limits = 1 << side_bits + label_bits * dropped_labels
-    differences = keys[1:] ^ keys[:-1]
-    np.less(differences, limits[:, None], out=joined[:, 1:-1])
+    np.less(keys[1:] ^ keys[:-1], limits[:, None], out=joined[:, 1:-1])
     flat = joined.reshape(-1)
     edges = (flat[1:] != flat[:-1]).nonzero()[0]
     starts = edges[::2].copy()  # contiguous arrays index faster
@@ -265,8 +264,7 @@ def _match_prefixes(
     if side_bits > 1:
         # Already exact unless an n-gram appears several times on both sides: then clip at its count in one reference.
         several = (matches > 1).nonzero()[0]
-        sides = keys & ((1 << side_bits) - 1)
-        clip = _most_in_one_reference(sides, first[several], sizes[several], side_bits)
+        clip = _most_in_one_reference(keys & ((1 << side_bits) - 1), first[several], sizes[several], side_bits)
         matches[several] = np.minimum(counts[several], clip)
     return order, keys[first] >> side_bits, matches
 
@@ -286,7 +284,6 @@ def _most_in_one_reference(sides: IntArray, first: IntArray, sizes: IntArray, si
         run_sizes = sizes[runs]
         run_numbers = np.arange(len(run_sizes), dtype=np.int64)
         cells = sides[ranges(first[runs], run_sizes)] + (run_numbers << side_bits).repeat(run_sizes)
-        counts = np.bincount(cells, minlength=len(run_numbers) << side_bits)
-        counts_by_side = counts.reshape(len(run_numbers), -1)
-        largest[runs] = counts_by_side[:, ::2].max(1)
+        counts = np.bincount(cells, minlength=len(run_numbers) << side_bits).reshape(len(run_numbers), -1)
+        largest[runs] = counts[:, ::2].max(1)
     return largest

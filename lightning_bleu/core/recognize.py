@@ -86,7 +86,7 @@ def recognize_hypotheses(preds: Hypotheses, name: str = "preds") -> Form:
         return _choose(ids)
     if not is_float and ids.ndim == 2:
         return _flatten(ids)
-    may_be_references = not is_float and ids.ndim == 3
+    may_be_references = name == "preds" and not is_float and ids.ndim == 3
     raise ValueError(
         f"{name!r} must hold integer ids of shape (sentences, tokens) or floating-point logits of shape "
         f"(sentences, tokens, vocabulary), got a {_describe(ids)}{_SWAPPED if may_be_references else ''}"
@@ -387,8 +387,7 @@ def _choose(logits: Tensor) -> Ids:
     """
     ids = logits.argmax(-1)  # of NaN if there is one
     largest = logits.gather(-1, ids[..., None])
-    are_nan = bool(largest.isnan().any())
-    return _flatten(ids)._replace(vocabulary=logits.shape[-1], are_nan=are_nan)
+    return _flatten(ids)._replace(vocabulary=logits.shape[-1], are_nan=bool(largest.isnan().any()))
 
 
 def _flatten(ids: Tensor) -> Ids:
@@ -399,9 +398,8 @@ def _flatten(ids: Tensor) -> Ids:
         [[5, 6], [7, 0]]
     """
     *segments, width = ids.shape
-    lengths = np.full(math.prod(segments), width)
-    flat_ids = ids.numpy(force=True).reshape(-1)
-    return Ids(Ragged(flat_ids, lengths), ids.device, tuple(ids.shape))
+    ragged = Ragged(ids.numpy(force=True).reshape(-1), np.full(math.prod(segments), width))
+    return Ids(ragged, ids.device, tuple(ids.shape))
 
 
 def _describe(value: Tensor) -> str:

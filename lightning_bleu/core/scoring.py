@@ -97,20 +97,14 @@ class Scorer(ABC):
     @property
     def unit(self) -> float | None:
         """100 if scores are in percent, 1 if they are shares, and None if they are neither."""
-        return unit_of(self.percent)
+        units = {True: 100.0, False: 1.0, None: None}
+        return units[self.percent]
 
     @property
     def sign(self) -> int:
         """1 if a higher score is better, -1 if a lower one is, and 0 if neither is."""
         signs = {True: 1, False: -1, None: 0}
         return signs[self.higher_is_better]
-
-
-def unit_of(percent: bool | None) -> float | None:
-    """100 if scores are in percent, 1 if they are shares, and None if they are neither."""
-    if percent is None:
-        return None
-    return 100.0 if percent else 1.0
 
 
 @dataclass(frozen=True)

@@ -324,8 +324,7 @@ class TokenCache:
     @property
     def size(self) -> int:
         """About how many bytes the cache takes."""
-        entries = len(self._numbers) + len(self._words) + len(self._lines)
-        return self._bytes + _ENTRY_BYTES * entries
+        return self._bytes + _ENTRY_BYTES * (len(self._numbers) + len(self._words) + len(self._lines))
 
     def encode(self, hypotheses: Sequence[str], references: Sequence[str], tokenize: TokenizeFunction) -> Ragged:
         """Tokenize lines; see :func:`tokenize`."""

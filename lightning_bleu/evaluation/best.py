@@ -130,7 +130,13 @@ class BestValidations:
         """
         judgments = self._judge(scored, found)
         # Scores may differ in the last bit between processors.
-        new = run_in_process_0(lambda: [name for name, best in found.items() if _improves(judgments[name].test, best)])
+        new = run_in_process_0(
+            lambda: [
+                name
+                for name, best in found.items()
+                if best.is_itself or judgments[name].test.difference * best.scorer.sign > 0
+            ]
+        )
         compared = []
         for score in scored:
             if score.name in judgments:
@@ -192,22 +198,17 @@ class BestValidations:
 def _rows_of_loaders(whole: Name, scored: Sequence[Scored]) -> dict[Name, SentenceRows]:
     """The rows of a score, for each loader; empty if it is not compared."""
     members = [score for score in scored if score.name.whole == whole and not score.mean_of and not score.name.group]
-    rows = {score.name: score.rows for score in members if score.rows is not None}
-    if len(rows) < len(members):
+    rows_by_name = {score.name: score.rows for score in members if score.rows is not None}
+    if len(rows_by_name) < len(members):
         return {}
     have_direction = all(score.result.higher_is_better is not None for score in members)
-    return rows if have_direction else {}
+    return rows_by_name if have_direction else {}
 
 
 def _saved_rows(saved: SavedLoaders, name: Name, own_rows: Mapping[Name, SentenceRows]) -> SentenceRows:
     """The rows of a loader in the best validation."""
     of_loader = saved[name.loader]
     return SentenceRows(of_loader["identity"], of_loader["statistics"], own_rows[name].scorer)
-
-
-def _improves(test: PairedTest, best: Best) -> bool:
-    """Whether a score is the best so far."""
-    return best.is_itself or test.difference * best.scorer.sign > 0
 
 
 def suspect_few_sentences(found: Mapping[Name, Best]) -> Iterator[Mistake]:

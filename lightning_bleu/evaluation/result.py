@@ -68,13 +68,16 @@ class Result(Viewable):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that :mod:`json` can serialize."""
+        interval = self.interval
         return {
             "higher_is_better": self.higher_is_better,
             "percent": self.percent,
             "score": self.score,
             "parts": self.parts,
             "counts": {} if self.report is None else self.report.counts(),
-            "interval": self._interval_to_dict(),
+            "interval": None
+            if interval is None
+            else {"low": interval.low, "high": interval.high, "confidence": interval.confidence},
             "comparison": self._comparison_to_dict(),
             "signature": getattr(self.report, "signature", None),
         }
@@ -102,11 +105,6 @@ class Result(Viewable):
 
     def _format(self, value: float, sign: str = "") -> str:
         return format_in_unit(value, self.percent, sign)
-
-    def _interval_to_dict(self) -> dict[str, float] | None:
-        if self.interval is None:
-            return None
-        return {"low": self.interval.low, "high": self.interval.high, "confidence": self.interval.confidence}
 
     def _comparison_to_dict(self) -> dict[str, Any] | None:
         test = self.comparison

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.processes import run_in_all, run_in_process_0
-from lightning_bleu.core.scoring import Component, Report, Scorer
+from lightning_bleu.core.scoring import Report, Scorer
 from lightning_bleu.evaluation.names import MEAN, Name
 from lightning_bleu.evaluation.result import Result
 from lightning_bleu.evaluation.sentences import SentenceRows, Sentences
@@ -131,13 +131,13 @@ def _score_statistics(
     if statistics.ndim == 1:
         if _has_score(name, scorer, statistics, mistakes):
             report = scorer.report(statistics, None)
-            yield Scored(name, _to_result(scorer, report, _list_components(scorer, report, optional)))
+            yield Scored(name, _to_result(scorer, report, optional))
         return
     rows = SentenceRows(sentences.identity, statistics, scorer)
     sums = statistics.sum(0)
     if _has_score(name, scorer, sums, mistakes):
         report = scorer.report(sums, rows.input_counts)
-        result = _to_result(scorer, report, _list_components(scorer, report, optional))
+        result = _to_result(scorer, report, optional)
         yield Scored(name, result, rows if math.isfinite(result.score) else None)
     for label, numbers in sentences.groups.items():
         name_of_group = name._replace(group=label)
@@ -162,17 +162,18 @@ def _has_score(name: Name, scorer: Scorer, sums: Tensor, mistakes: list[Mistake]
     return is_defined
 
 
-def _list_components(scorer: Scorer, report: Any, optional: Collection[str]) -> list[Component]:
-    """The default components of a score, and those with these names."""
-    components = scorer.components(report, optional=bool(optional))
-    return [component for component in components if component.is_default or component.name in optional]
+def _to_result(scorer: Scorer, report: Any, optional: Collection[str] | None = None) -> Result:
+    """What a scorer says about a sum of rows as a result.
 
-
-def _to_result(scorer: Scorer, report: Any, components: Iterable[Component] = ()) -> Result:
-    """What a scorer says about a sum of rows as a result."""
+    Args:
+        scorer: the scorer.
+        report: what it says.
+        optional: the names of components besides the default ones; no components when None.
+    """
+    components = [] if optional is None else scorer.components(report, optional=bool(optional))
     return Result(
         float(report),
-        tuple(components),
+        tuple(component for component in components if component.is_default or component.name in (optional or ())),
         report if isinstance(report, Report) else None,
         higher_is_better=scorer.higher_is_better,
         percent=scorer.percent,

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.core.mistakes import Mistake
+from lightning_bleu.hugging_face.prompts import IGNORED
 
 _LENGTHS = {"max_length": "max_new_tokens", "max_new_tokens": "max_length"}
 """Two arguments for one limit, of which a stronger one replaces a weaker one."""
@@ -105,7 +106,7 @@ def suspect_limit(generated: Tensor, labels: Tensor, settings: GenerationSetting
     if stop_ids is None or ends_otherwise or settings.find("max_new_tokens") is not None:
         return
     new_tokens = generated.shape[1]
-    longest = int((labels != -100).sum(1).max())
+    longest = int((labels != IGNORED).sum(1).max())
     if settings.find("forced_eos_token_id") is not None:  # the last id may be the end that the limit has forced
         generated = generated[:, :-1]
     has_end = torch.isin(generated, torch.as_tensor(stop_ids, device=generated.device)).any(1)

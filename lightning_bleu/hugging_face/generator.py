@@ -126,22 +126,23 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
 
     def _find_mistakes(self, prompts: Prompts, preds: Any) -> Iterator[Mistake]:
         """Suspect sampling that nobody asked for, and a default limit that cuts hypotheses."""
-        settings = self._generation
         if self._overrides("complete"):
             return
-        if "do_sample" not in settings.arguments and settings.find(
-            "do_sample"
-        ):  # instruction-tuned models ship with it
+        settings = self._generation
+        samples = settings.find("do_sample")  # instruction-tuned models ship with it
+        if samples and "do_sample" not in settings.arguments:
             yield (
                 "do_sample",
                 "generation_config.do_sample is True, so answers are random, and scores depend on batches and "
                 "processes: set gen_kwargs = {'do_sample': False}, or True if that is meant.",
             )
-        counts_prompt = not self._is_encoder_decoder  # in max_length; else, that is meant as it is if it is an argument
-        is_meant = settings.arguments.get("max_length") is not None and not counts_prompt
-        generates = counts_prompt or self._is_seq2seq_trainer  # other Trainers may generate in a way of their own
-        if isinstance(prompts.target, Tensor) and generates and not is_meant and not self._overrides("split"):
-            generated = preds if counts_prompt else preds[:, 1:]  # without the token at which the decoder starts
+        if self._overrides("split") or not isinstance(prompts.target, Tensor):
+            return
+        if not self._is_encoder_decoder:
+            # Here, max_length counts the prompt, so it may be too small even if it is an argument.
+            yield from suspect_limit(preds, prompts.target, settings)
+        elif self._is_seq2seq_trainer and settings.arguments.get("max_length") is None:
+            generated = preds[:, 1:]  # without the token at which the decoder starts
             yield from suspect_limit(generated, prompts.target, settings)
 
     @property

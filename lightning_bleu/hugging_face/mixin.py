@@ -7,7 +7,6 @@ import inspect
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -59,8 +58,8 @@ class EvaluatorMixin(GeneratorMixin):
         The metrics of the Trainer get ``eval_bleu``; ``test_bleu`` in ``predict``; and ``eval_NAME_bleu`` for one of
         several datasets. What ``evaluate`` returns also has components such as ``eval_bleu_precision_1``, which are
         logged with ``parts=True`` only. An encoder-decoder needs ``Seq2SeqTrainer`` with
-        ``predict_with_generate=True``. For other rows or another way to generate, override
-        :meth:`split` and :meth:`complete`. Without labels, ``predict`` generates and returns ids, and scores nothing.
+        ``predict_with_generate=True``. For other rows or another way to generate, override :meth:`split` and
+        :meth:`complete`. Without labels, ``predict`` generates and returns ids, and scores nothing.
 
         Checkpoints keep the best validation for ``compare_to`` in ``lightning_bleu.pt``. With ``translations``, each
         trial of a hyperparameter search has a folder of its own.
@@ -70,7 +69,6 @@ class EvaluatorMixin(GeneratorMixin):
     _started: StartedValidation | None = None
     _batch_count = 0  # of the batches of this evaluation so far
     _lacks_evaluator = False
-    _parts: Mapping[str, float] = MappingProxyType({})  # the components of scores, by logged name
     _is_training = False
     _loaded: tuple[int, float | None] | None = None  # step and epoch of the weights loaded at the end of a training
 
@@ -85,15 +83,20 @@ class EvaluatorMixin(GeneratorMixin):
         if evaluator is not None:
             _check_evaluator(evaluator, self)
 
-    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval", **gen_kwargs: Any
+    ) -> Any:
         """Evaluate datasets. `gen_kwargs` go to ``model.generate``, and override its other settings. Collective.
 
         Returns:
             the metrics, with all components of the scores.
         """
-        self._parts = {}
-        metrics = super().evaluate(*args, **kwargs)
-        return {**self._parts, **metrics}
+        metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix, **gen_kwargs)
+        results = {} if self.evaluator is None else self.evaluator.results
+        for logged in metrics.keys() & results.keys():
+            for part, value in results[logged].parts.items():
+                metrics.setdefault(f"{logged}_{part}", value)
+        return metrics
 
     def evaluation_loop(
         self,
@@ -138,11 +141,6 @@ class EvaluatorMixin(GeneratorMixin):
         if taken:
             raise ValueError(f"compute_metrics returns {taken[0]!r}, like the evaluator: rename one of them")
         output.metrics.update(numbers)
-        self._parts = {
-            validation.naming.render(score.name._replace(detail=part)): value
-            for score in validation.scored
-            for part, value in score.result.parts.items()
-        }
         step, epoch = self._loaded or (self.state.global_step, self.state.epoch)
         evaluator.publish(started, validation, step, epoch, shown_step=self.state.global_step)
         return output

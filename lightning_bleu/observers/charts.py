@@ -26,12 +26,12 @@ def lay_out_charts(validation: Validation) -> Layout:
         title = _show_name(validation, score)
         if len(score.mean_of) > 1:
             title += f": mean of {len(score.mean_of)} loaders"
-        layout["Scores"][title] = _make_lines([_show_name(validation, score)])
-        if score.result.interval is not None:
-            layout["Scores"][title] = _make_band(validation, score, ["", "low", "high"])
+        has_interval = score.result.interval is not None
+        details = ["", "low", "high"] if has_interval else [""]
+        layout["Scores"][title] = _make_chart(validation, score, details, is_band=has_interval)
         if score.result.comparison is not None:
             details = ["difference", "difference_low", "difference_high"]
-            layout["Comparison with the best"][title] = _make_band(validation, score, details)
+            layout["Comparison with the best"][title] = _make_chart(validation, score, details, is_band=True)
         layout["Parts"] |= _chart_components(validation, score)
     return {section: _order_charts(charts) for section, charts in layout.items() if charts}
 
@@ -45,23 +45,22 @@ def _order_charts(charts: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 def _chart_components(validation: Validation, score: Scored) -> dict[str, list[Any]]:
     """The charts of the components that are logged, by title."""
-    lines_by_title: dict[str, list[str]] = {}
+    details_by_title: dict[str, list[str]] = {}
     for component in score.result.components:
         is_logged = validation.naming.render(score.name._replace(detail=component.name)) in validation.numbers
         if component.chart and is_logged:
             title = f"{_show_name(validation, score)}: {component.chart}"
-            lines_by_title.setdefault(title, []).append(_show_name(validation, score, component.name))
-    return {title: _make_lines(lines) for title, lines in lines_by_title.items()}
+            details_by_title.setdefault(title, []).append(component.name)
+    return {title: _make_chart(validation, score, details) for title, details in details_by_title.items()}
 
 
-def _make_lines(names: Sequence[str]) -> list[Any]:
-    """Lines, whose names are regular expressions that must match from the start."""
+def _make_chart(validation: Validation, score: Scored, details: Sequence[str], *, is_band: bool = False) -> list[Any]:
+    """Lines, or a line between the ends of an interval."""
+    names = [_show_name(validation, score, detail) for detail in details]
+    if is_band:
+        return [_BAND, names]
+    # The names of lines are regular expressions that must match from the start.
     return [_LINES, [f"^{re.escape(name)}$" for name in names]]
-
-
-def _make_band(validation: Validation, score: Scored, details: Sequence[str]) -> list[Any]:
-    """A line between the ends of an interval."""
-    return [_BAND, [_show_name(validation, score, detail) for detail in details]]
 
 
 def _show_name(validation: Validation, score: Scored, detail: str = "") -> str:

@@ -10,7 +10,7 @@ from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.processes import run_in_process_0
 from lightning_bleu.evaluation.validation import Validation
 from lightning_bleu.observers.charts import lay_out_charts
-from lightning_bleu.observers.loader_view import LoaderView, make_view
+from lightning_bleu.observers.loader_view import make_view
 from lightning_bleu.observers.loggers import LoggerAdapter, NumbersOnly, adapt
 from lightning_bleu.observers.samples import Samples
 
@@ -59,14 +59,13 @@ class Dashboard:
 
     def find_refused(self, validation: Validation) -> dict[str, str]:
         """The logged names that a logger of the trainer refuses, each with the reason. Collective."""
-
-        def find() -> dict[str, str]:
-            refused: dict[str, str] = {}
-            for adapter in self._trainer_adapters:
-                refused |= adapter.find_refused(validation.numbers)
-            return refused
-
-        return run_in_process_0(find)
+        return run_in_process_0(
+            lambda: {
+                name: reason
+                for adapter in self._trainer_adapters
+                for name, reason in adapter.find_refused(validation.numbers).items()
+            }
+        )
 
     def show(
         self,
@@ -101,10 +100,8 @@ class Dashboard:
             view = cache(partial(make_view, loader, samples_of_loader, validation.naming, confidence, findings))
             for adapter in adapters:
                 if adapter.shows_samples:
-                    self._show_view(adapter, view, step)
-
-    def _show_view(self, adapter: LoggerAdapter, view: Callable[[], LoaderView], step: int) -> None:
-        self._attempt("The samples cannot be shown in {}", adapter, lambda adapter: adapter.show_samples(view(), step))
+                    refusal = "The samples cannot be shown in {}"
+                    self._attempt(refusal, adapter, lambda adapter: adapter.show_samples(view(), step))  # noqa: B023
 
     def _log_numbers(self, adapter: LoggerAdapter, validation: Validation, step: int) -> None:
         """Log the numbers of a validation, without those that the logger refuses."""

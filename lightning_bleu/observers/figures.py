@@ -7,7 +7,6 @@ chose, so they can still shift a little.)
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,7 +56,7 @@ def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings, confidence
     statistics = statistics.cpu()
     buckets, labels = find_length_buckets(Statistics.unpack(statistics).reference_length.numpy())
     rows_of_buckets = [statistics[torch.from_numpy(buckets == bucket)].double() for bucket in range(len(labels))]
-    scorer = BLEUScorer(dataclasses.replace(settings, effective_order=True, percent=True))
+    scorer = BLEUScorer(settings.with_options(effective_order=True, percent=True))
     scores = scorer.score(torch.stack([rows.sum(0) for rows in rows_of_buckets])).numpy()
     errors = None
     if confidence is not None and len(statistics) > 1:

@@ -91,20 +91,20 @@ def make_view(
         findings: what stands out in them, which is shown above the samples.
     """
 
-    def tag(metric: str, detail: str = "") -> str:
-        return naming.render_panel(Name(metric, loader.name, detail=detail))
-
     digits = {key: 4 if rows.scorer.percent is None else 1 for key, rows in loader.rows.items()}
     figures = {}
     bleu = find_bleu(loader.rows)
     if bleu is not None:
         name, scorer = bleu
         statistics = loader.rows[name].statistics
-        figures[tag(name, "by_length")] = bleu_by_length_figure(statistics, scorer.settings, confidence)
+        figures[naming.render_panel(Name(name, loader.name, detail="by_length"))] = bleu_by_length_figure(
+            statistics, scorer.settings, confidence
+        )
     above = "".join(f"{finding.message} See {finding.place}.\n" for finding in findings)
     score = f" {samples.caption}" if samples.caption else ""
-    panels = [Panel(tag("samples"), "first", f"{above}The first sentences.{score}", samples.first)]
+    first, worst = (naming.render_panel(Name(kind, loader.name)) for kind in ("samples", "worst"))
+    panels = [Panel(first, "first", f"{above}The first sentences.{score}", samples.first)]
     if samples.worst:
         caption = f"{above}The worst sentences{samples.order}.{score}"
-        panels.append(Panel(tag("worst"), "worst", caption, samples.worst))
+        panels.append(Panel(worst, "worst", caption, samples.worst))
     return LoaderView(panels, digits, samples.signature, figures, findings)

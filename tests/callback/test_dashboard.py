@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from pytorch_lightning.loggers import CometLogger, CSVLogger, MLFlowLogger, TensorBoardLogger, WandbLogger
-from pytorch_lightning.loggers.logger import DummyLogger, Logger
+from pytorch_lightning.loggers.logger import Logger
 from sacrebleu.metrics.ter import TER
 from tensorboard.plugins.custom_scalar import layout_pb2  # type: ignore[import-untyped]
 from torchmetrics.text import ROUGEScore
@@ -270,14 +270,6 @@ def test_comet_gets_a_table_and_figures(tmp_path: Path, monkeypatch: pytest.Monk
         assert [[int(a), int(b), c, float(d), *texts] for a, b, c, d, *texts in body] == rows(step)
     figures = [(params["step"], params["figName"]) for params, text in files if b"<svg" in text]
     assert figures == [(step, "val_bleu/by_length") for step in STEPS]
-
-
-def test_each_of_several_loggers_shows_what_it_can(tmp_path: Path) -> None:
-    tensorboard = log_to(tmp_path)
-    loggers = [CSVLogger(tmp_path), tensorboard, object(), log_to(tmp_path, "other"), DummyLogger()]
-    assert [logger for logger in loggers if adapt(logger).shows_samples] == loggers[1::2]
-    tags = fit_lines(tmp_path, BLEUCallback(samples=1), tensorboard, CSVLogger(tmp_path))
-    assert "val_bleu/by_length" in tags["images"]
 
 
 class Shows(Logger):

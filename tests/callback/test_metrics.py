@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
-from pytorch_lightning.loggers import TensorBoardLogger
 from sacrebleu.metrics.ter import TER
 from torch import Tensor
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, FunctionMetric, sentence_bleu, sentence_chrf
+from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, sentence_bleu, sentence_chrf
 from tests.helpers.callback_metrics import (
     COUNTED,
     SIGNS,
@@ -22,7 +20,6 @@ from tests.helpers.callback_metrics import (
     exact,
     expected_comparisons,
     expected_scores,
-    groups_of,
     join,
     make_metrics,
     return_groups,
@@ -207,15 +204,6 @@ def test_a_metric_is_copied(tmp_path: Path) -> None:
     assert logged == expected_scores(metrics, {"": ITEMS})
 
 
-@pytest.mark.parametrize("replicate", [copy.deepcopy, lambda bleu: pickle.loads(pickle.dumps(bleu))])
-def test_a_copy_of_the_callback_scores_the_same(replicate: Any, tmp_path: Path) -> None:
-    names = ["bleu", "chrf", "checksum", "ter", "both", "order"]
-    bleu = BLEUCallback(make_metrics(*names))
-    for callback in (replicate(bleu), bleu, replicate(bleu)):  # before and after a validation
-        logged = validate(tmp_path, callback, step=return_sentences, loaders=make_items())
-        assert logged == expected_scores(names, {"": ITEMS})
-
-
 @pytest.mark.parametrize(
     ("monitor", "mode"),
     [("val_bleu/news", "max"), ("val_chrf", "max"), ("val_ter", "min"), ("val_rouge/news/rouge1_recall", "max")],
@@ -305,16 +293,6 @@ def test_a_validation_without_sentences_logs_and_writes_nothing(tmp_path: Path) 
     assert bleu.results == {}
 
 
-def test_a_loader_without_sentences_has_no_score(tmp_path: Path) -> None:
-    def skip(batch: Tensor, epoch: int) -> Any:
-        return return_groups(batch[batch < 100], epoch)
-
-    bleu = BLEUCallback(make_metrics(), translations=tmp_path / "t")
-    logged = validate(tmp_path, bleu, step=skip, loaders=make_items(SETS))
-    assert logged == expected_scores(make_metrics(), {"news": ITEMS}, grouped=True)
-    assert {path.rpartition("/")[0] for path in read_files(tmp_path / "t")} == {"", "val/news"}
-
-
 # Functions and metrics of text, which score at the end
 
 
@@ -335,44 +313,6 @@ def test_all_sentences_of_a_large_loader_are_scored(tmp_path: Path) -> None:
     """Without a logger, texts are kept for metrics alone."""
     logged = validate(tmp_path, BLEUCallback({"f": checksum}), step=return_sentences, loaders=make_items([*range(300)]))
     assert logged["val_f"] == score_alone(checksum, *corpus_of(range(300)))[""]
-
-
-def test_a_function_of_the_corpus_is_called_for_the_loader_and_for_each_group_in_order(tmp_path: Path) -> None:
-    calls: list[Any] = []
-
-    def record(hypotheses: list[str], references: list[list[str]], *, sources: Any = None) -> float | None:
-        calls.append((hypotheses, references, sources))
-        return 0.5 if "Satz 2." in sources else None
-
-    step, loaders, sets = WAYS["masked groups in any order with repeats"]
-    metric = FunctionMetric(record, corpus_level=True)
-    bleu = BLEUCallback({"f": metric}, confidence=0.9, compare_to="best", translations=tmp_path)
-    logged = validate(tmp_path, bleu, step=step, loaders=loaders)
-    assert logged == {"val_f": 0.5, "val_f/even": 0.5, "val_f/mean": 0.5}
-    assert calls == [corpus_of(items) for items in (sets[""], *groups_of(sets[""]).values())]
-    (table,) = tmp_path.rglob("*.tsv")
-    assert read_lines(table)[0] == "index\tgroup\treferences"
-
-
-def test_a_corpus_without_words_has_no_error_rate(tmp_path: Path) -> None:
-    """Sentences without words have the rate 0, or an infinite one."""
-
-    def rate(hypotheses: list[str], references: list[list[str]]) -> list[tuple[int, int]]:
-        return [(abs(len(one) - len(own[0])), len(own[0])) for one, own in zip(hypotheses, references)]
-
-    lines = [("", ""), ("a", ""), ("ab", "cd"), ("a", "cd")]
-
-    def step(batch: Tensor, epoch: int) -> Any:
-        return tuple(zip(*(lines[item] for item in batch.tolist())))
-
-    bleu, loaders = (
-        BLEUCallback({"wer": FunctionMetric(rate, higher_is_better=False)}, translations=True),
-        make_items({"x": [0], "y": [0, 1, 2, 3]}),
-    )
-    trainer = fit(tmp_path, bleu, step=step, loaders=loaders, max_epochs=1, logger=TensorBoardLogger(tmp_path))
-    assert {key: value.item() for key, value in trainer.callback_metrics.items()} == {"val_wer/y": 0.5, "val_wer": 0.5}
-    (table,) = tmp_path.rglob("*.tsv")
-    assert read_lines(table) == ["wer", "0.0", "inf", "0.0", "0.5"]
 
 
 def test_a_function_may_skip_a_validation(tmp_path: Path) -> None:

@@ -182,7 +182,6 @@ def test_everything_that_a_step_returned_is_read_and_selected_together() -> None
 def test_what_a_step_did_not_return_is_none() -> None:
     output = read()
     assert (output.select_sources(), output.select_groups(), output.select().positions) == (None, None, None)
-    assert read(target=None).select().texts() == [(line, []) for line in "abcde"]
     assert not read(preds=[], target=[]).has_sentences
     assert not read(sample_mask=[False] * 5).has_sentences
     assert read(sample_mask=[False, True, False, False, False]).has_sentences

@@ -100,7 +100,7 @@ def test_an_argument_may_be_any_iterable_of_sentences(outer: Callable[[Any], Any
 
 @pytest.mark.parametrize("dtype", [str, object])
 def test_an_argument_may_be_an_array_of_strings(dtype: type) -> None:
-    lines = np.array(LINES, dtype)
+    lines: Any = np.array(LINES, dtype)
     assert corpus_bleu(lines, lines) == corpus_bleu([*lines], LINES) == corpus_bleu(LINES, LINES)
     assert corpus_bleu(lines, np.array(GROUPS, dtype)) == corpus_bleu(LINES, GROUPS)
 
@@ -240,11 +240,11 @@ def test_there_must_be_a_source_for_each_hypothesis() -> None:
             recognize_sources(sources, 2)
 
 
-OF_PREDS = [(preds, *others) for preds, _, *others in ERRORS if re.match(r"\^?(tokens of )?'preds' (?!has)", others[1])]
+OF_PREDS = [case for case in ERRORS if re.match(r"\^?(tokens of )?'preds' (?!has)", case[3])]
 
 
-@pytest.mark.parametrize(("preds", "error", "message"), OF_PREDS)
-def test_an_error_names_the_argument(preds: Any, error: type[Exception], message: str) -> None:
+@pytest.mark.parametrize(("preds", "_", "error", "message"), OF_PREDS)
+def test_an_error_names_the_argument(preds: Any, _: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error) as raised:
         recognize_hypotheses(preds, "source")
     shown = str(raised.value)

@@ -244,15 +244,6 @@ def test_the_best_validation_is_that_with_the_best_mean() -> None:
             assert torch.equal(saved(best, name)["statistics"], statistics_of(output))
 
 
-def test_the_gain_of_the_mean_can_be_clear_if_that_of_no_loader_is() -> None:
-    best, names = BestValidations(), [f"loader {number}" for number in range(4)]
-    for right, seed in ((0.6, 0), (0.605, 200)):
-        outputs = {name: translate(right, seed=seed + number) for number, name in enumerate(names)}
-        results = compare_loaders(best, outputs)
-    verdicts = {logged: result.verdict.word for logged, result in results.items() if result.verdict is not None}
-    assert verdicts == {f"val_bleu/{name}": "unclear" for name in names} | {"val_bleu": "better"}
-
-
 def test_a_single_sentence_says_nothing_about_chance_but_counts_in_the_mean() -> None:
     best = BestValidations()
     compare_loaders(best, {"a": translate(0.6), "b": translate(0.6, 1)})

@@ -217,11 +217,3 @@ def test_the_first_score_with_a_direction_chooses_the_worst_sentences(number: in
     assert [(place, one.hypothesis) for place, one in chosen.first.items()] == [*enumerate(lines)][:number]
     assert [*chosen.worst] == [1, 0, 2][:number]
     assert [one.hypothesis for one in chosen.worst.values()] == [lines[place] for place in (1, 0, 2)][:number]
-
-
-def test_without_a_direction_no_sentence_is_the_worst() -> None:
-    metric = FunctionMetric(lambda hypotheses, references: [*map(len, hypotheses)], higher_is_better=None)
-    validation = score(count_lines(Counting({"length": metric}), ["a", "b c"], ["a", "b"]))
-    (loader,) = validation.loaders
-    chosen = choose_sentences(loader, 2)
-    assert (chosen.ranked_by, [*chosen.first], chosen.worst) == ("", [0, 1], {})

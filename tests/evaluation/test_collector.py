@@ -108,13 +108,10 @@ ONE_MORE: dict[str, Any] = {"preds": ["a"], "target": ["a"], "source": ["x"], "i
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no reference": ({"target": []}, "ValueError: 'preds' has 1 sentence, 'target' 0: "),
     "no hypotheses": ({"preds": None}, "TypeError: 'preds' must be a list of strings"),
-    "no boolean": ({"sample_mask": [1]}, "TypeError: 'sample_mask' must hold booleans"),
     "another mask": ({"sample_mask": [True] * 3}, "ValueError: 'sample_mask' must have one value"),
     "two sources": ({"source": ["x", "y"]}, "ValueError: 'source' has 2 sentences, 'preds' 1: "),
-    "a fraction": ({"index": [0.5]}, "TypeError: 'index' must hold integers"),
     "a position before 0": ({"index": [-1]}, "ValueError: 'index' must hold positions in the dataset, from 0"),
     "two labels": ({"group": ["de", "fr"]}, "ValueError: 'group' must hold one label per sentence, got 2 for 1"),
-    "a number as a label": ({"group": [1]}, "TypeError: 'group' must hold a string per sentence"),
     "a reserved label": ({"group": ["mean"]}, "ValueError: the groups cannot have the name 'mean'"),
     "a second label": (
         {"preds": ["a", "b"], "target": ["a", "b"], "source": ["a", "b"], "index": [4, 5], "group": ["de/x", "low"]},
@@ -177,34 +174,12 @@ def test_a_batch_with_an_error_has_no_number() -> None:
 # Groups
 
 
-def test_a_sentence_is_identified_by_its_position_and_its_label() -> None:
-    """One index may have several languages. The first of several with the same index and label counts."""
-    counting = Counting()
-    count(counting, ["a de", "b fr", "c de"], ["x", "y", "z"], index=[1, 0, 0], group=["de", "fr", "de"])
-    count(counting, ["again", "d fr"], ["x", "w"], index=[1, 1], group=["de", "fr"])
-    sentences = gather(counting)
-    # By position, then by label.
-    assert [sentence.hypothesis for sentence in read_all(sentences)] == ["c de", "b fr", "a de", "d fr"]
-    assert [sentence.group for sentence in read_all(sentences)] == ["de", "fr", "de", "fr"]
-    assert sentences.index is not None
-    assert sentences.index.tolist() == [0, 0, 1, 1]
-    assert sentences.groups == {"de": [0, 2], "fr": [1, 3]}
-
-
 def test_one_position_and_one_label_of_different_sentences_is_an_error() -> None:
     counting = count(Counting(), ["a", "b"], ["a", "b"], index=[7, 7], group=["de", "fr"])
     assert len(gather(counting)) == 2
     count(counting, ["c"], ["c"], index=[7], group=["fr"])
     with pytest.raises(ValueError, match=r"^different sentences have the same 'index' 7: their references differ\."):
         counting.collector.gather()
-
-
-def test_without_positions_sentences_of_all_groups_are_in_the_order_in_which_they_came() -> None:
-    counting = count(Counting(), ["a", "b", "c"], ["a", "b", "c"], group=["fr", "de", "fr"])
-    count(counting, ["d"], ["d"], group=["de"])
-    sentences = gather(counting)
-    assert [sentence.hypothesis for sentence in read_all(sentences)] == ["a", "b", "c", "d"]
-    assert sentences.groups == {"de": [1, 3], "fr": [0, 2]}
 
 
 def test_loaders_are_in_their_order_and_groups_in_that_of_the_alphabet() -> None:
@@ -223,12 +198,6 @@ def test_loaders_are_in_their_order_and_groups_in_that_of_the_alphabet() -> None
             *("/news", "/news/de", "/news/fr", "/news/zh", "/news/mean", ""),
         )
     ]
-
-
-def test_one_loader_may_have_groups_and_another_none() -> None:
-    counting = count(Counting(names=["news", "talks"]), ["a", "b"], ["a", "b"], group=["de", "fr"])
-    count(counting, ["a"], ["a"], dataloader_idx=1)
-    assert count_kept(counting) == {"news": 2, "news/de": 1, "news/fr": 1, "talks": 1}
 
 
 @pytest.mark.parametrize("group", ["best", "", "a\ud800", "mean", "precision_1", "bleu_2"])
@@ -420,14 +389,11 @@ SAME_INDEX: dict[str, Any] = {"preds": B[:1], "index": [5]}
 @pytest.mark.parametrize(
     ("shares", "expected"),
     [
-        ([ONE, {}], {"news": 1}),
         ([{}, TWO | {"group": ["zh", "de"]}], {"news": 2, "news/de": 1, "news/zh": 1}),
         ([ONE | {"group": ["zh"]}, TWO | {"group": ["zh", "de"]}], {"news": 3, "news/de": 1, "news/zh": 2}),
-        ([ONE | {"group": ["zh"]}, ONE | {"group": ["de"]}], {"news": 2, "news/de": 1, "news/zh": 1}),
         ([ONE, ONE | {"group": ["zh"]}], "'validation_step' returned 'group' in some processes only"),
         ([ONE | {"index": [5]}, ONE], "'validation_step' returned 'index' in some processes only"),
         ([ONE, ONE | {"source": ["A"]}], "'validation_step' returned 'source' in some processes only"),
-        ([ONE | {"index": [5]}, {}], {"news": 1}),
         ([ONE | {"group": ["de"]}, ONE | {"group": ["de/x"]}], "the names 'de' and 'de/x' of the groups clash"),
         # One position: the same sentence counts once, and one of another group is another sentence.
         ([FIRST, FIRST | SAME_INDEX], {"news": 1, "news/zh": 1}),
@@ -441,21 +407,3 @@ def test_processes_agree_on_groups_or_all_raise_an_error(shares: Any, expected: 
     first, other = pool.run(2, see_groups, shares)
     assert first == other
     assert first == expected if isinstance(expected, dict) else first.startswith(expected)
-
-
-def read_in_order(rank: int, world_size: int) -> tuple[list[str], dict[str, list[int]]]:
-    """The texts and the groups of sentences whose labels the processes see in different orders."""
-    labels = [["zh", "de"], ["zh", "fr"]][rank]
-    positions = [[1, 1], [1, 0]][rank]
-    counting = count(Counting(METRIC), A[:2], REFERENCES[:2], group=labels, index=positions)
-    sentences = gather(counting)
-    return [f"{sentence.group} {sentence.hypothesis}" for sentence in sentences.read_all()], sentences.groups
-
-
-@pytest.mark.slow
-def test_sentences_of_all_processes_are_in_the_order_of_positions_then_of_labels(pool: ProcessPool) -> None:
-    """Each process numbers the labels that it sees."""
-    ((texts, groups), (no_texts, other_groups)) = pool.run(2, read_in_order)
-    assert texts == [f"fr {A[1]}", f"de {A[1]}", f"zh {A[0]}"]
-    assert groups == other_groups == {"de": [1], "fr": [0], "zh": [2]}
-    assert no_texts == []

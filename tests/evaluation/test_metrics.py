@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 import re
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,11 +19,9 @@ from torchmetrics.text import (
     CharErrorRate,
     CHRFScore,
     EditDistance,
-    MatchErrorRate,
     ROUGEScore,
     TranslationEditRate,
     WordErrorRate,
-    WordInfoLost,
     WordInfoPreserved,
 )
 
@@ -71,7 +68,6 @@ def spell(rows: list[list[int]]) -> list[str]:
     [
         (CorpusBLEU(), ["bleu"]),
         (CorpusCHRF(), ["chrf"]),
-        ({"bleu": CorpusBLEU()}, ["bleu"]),
         (MappingProxyType({"新": CorpusBLEU(), "a/b": TER(), "a/c": TER()}), ["新", "a/b", "a/c"]),
         (MetricCollection([CorpusBLEU(), CorpusCHRF()], prefix="a_"), ["a_CorpusBLEU", "a_CorpusCHRF"]),
         ({"x": MetricCollection({"b": CorpusBLEU()}, postfix="_c"), "y": TER()}, ["x/b_c", "y"]),
@@ -111,19 +107,15 @@ NOT_A_METRIC = "must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, 
         ("bleu", TypeError, f"'metrics' {NOT_A_METRIC} 'bleu'"),
         (CorpusBLEU, TypeError, f"'metrics' {NOT_A_METRIC} {CorpusBLEU!r}: make an instance of it"),
         ([CorpusBLEU()], TypeError, f"'metrics' {NOT_A_METRIC} [CorpusBLEU()]: {BY_NAME}"),
-        ({"bleu": "bleu"}, TypeError, f"'bleu' {NOT_A_METRIC} 'bleu': {BY_NAME}"),
         (TER(), TypeError, "TER needs a name: pass {'NAME': ...}"),
         (TranslationEditRate(), TypeError, "needs a name: pass {'NAME': ...}"),
         ({}, ValueError, "'metrics' must have at least one metric, got an empty dict"),
-        (nn.ModuleDict(), ValueError, "'metrics' must have at least one metric, got an empty dict"),
         ({"ter": 5}, TypeError, f"'ter' {NOT_A_METRIC} 5"),
         ({5: TER()}, TypeError, "the names of the metrics must be strings, got 5 of type int"),
         ({"": TER()}, ValueError, "the metrics cannot have the name '', which is reserved"),
         ({"samples": TER()}, ValueError, "the metrics cannot have the name 'samples', which is reserved"),
-        ({"a": TER(), "worst": TER()}, ValueError, "the metrics cannot have the name 'worst', which is reserved"),
         # columns of the table of sentences
         ({"index": TER()}, ValueError, "the metrics cannot have the name 'index', which is reserved"),
-        ({"a": TER(), "group": TER()}, ValueError, "the metrics cannot have the name 'group', which is reserved"),
         ({"a\ud800": TER()}, ValueError, "the metrics cannot have the name 'a\\ud800': a lone surrogate cannot be"),
         ({"a/b": TER(), "a": TER()}, ValueError, "the names 'a' and 'a/b' of the metrics clash, because a/... is"),
         ({"x": MetricCollection({"b": CorpusBLEU()}), "x/b": TER()}, ValueError, "metrics must have different names"),
@@ -273,7 +265,6 @@ SPLIT: Any = str.split
     [
         (CorpusBLEU(lowercase=True), {}),
         ({"a": CorpusBLEU(pad_id=0), "b": CorpusCHRF(), "c": TER()}, {"pad_id": 0}),
-        ({"a": CorpusCHRF(), "b": CorpusBLEU(pad_id=0, max_order=2)}, {"pad_id": 0}),
         ({"a": CorpusBLEU(pad_id=0), "b": CorpusCHRF(pad_id=0, percent=False)}, {"pad_id": 0}),
         ({"a": CorpusBLEU(decoder=spell, pad_id=0), "f": exact}, {"decoder": spell, "pad_id": 0}),
     ],
@@ -330,15 +321,12 @@ class Copies(Returns):
         (FUNCTIONS["errors"], {False}),
         (FUNCTIONS["page"], {True, False}),
         (exact, {True}),
-        (partial(exact), {True}),
-        (FunctionMetric(partial(errors), higher_is_better=False), {False}),
         (FunctionMetric(errors, higher_is_better=None), {None}),
         (TER(), {False}),
         (OF_TEXT["sacre_chrf"](), {True}),
         (OF_TEXT["sacre_bleu"](), {True}),
         (BLEU(tokenize="ja-mecab"), {True}),  # cannot be copied deeply
         (TranslationEditRate(), {False}),
-        (TranslationEditRate(return_sentence_level_score=False), {False}),
         (OF_TEXT["eed"](), {False}),
         (CHRFScore(), {True}),
         (ROUGEScore(rouge_keys=("rouge1", "rougeL")), {True}),
@@ -346,14 +334,10 @@ class Copies(Returns):
         # with a single reference
         (WordErrorRate(), {False}),
         (CharErrorRate(), {False}),
-        (MatchErrorRate(), {False}),
-        (WordInfoLost(), {False}),
         (WordInfoPreserved(), {True}),  # whose attribute says False
         (Copies(0), {False}),
         (EditDistance(), {False}),
         (EditDistance(reduction="none"), {False}),
-        (EditDistance(reduction="sum"), {False}),
-        (MetricCollection([WordErrorRate(), CharErrorRate()]), {False}),
         (MetricCollection({"a": WordErrorRate(), "b": WordErrorRate()}, prefix="my_"), {False}),
     ],
     ids=lambda value: type(value).__name__,

@@ -26,9 +26,7 @@ DECODER = (
         ("log_name", ["{stage}/{metric}", "新/{metric} of {stage}", "{metric}{stage}", "{metric}", "val_{metric}"]),
         ("parts", [True, False, [], ["bleu_1", "bleu_3", "precision_4"], ("brevity_penalty",)]),
         ("decoder", [None, str.split, CorpusBLEU]),
-        ("extract", [None, lambda outputs, batch: ..., print, Path]),
         ("dataloader_names", [None, ["news"], ("news", "talks")]),
-        ("samples", [0, 1, 10**9]),
         ("translations", [None, "folder", Path("folder"), True, False]),
         ("confidence", [None, 0.95, 1e-9, np.float32(0.5), np.float64(0.5), torch.tensor(0.5)]),
         ("compare_to", [None, "best"]),
@@ -86,7 +84,6 @@ NO_NAMES: list[Any] = [[], "news", {"news"}, {"a": 1}, 2, b"ab", ["a", 1], [None
         ("confidence", ["0.95"], TypeError, "must be a number between 0 and 1, got '0.95'"),
         ("confidence", [True, 0, 1.0, 100, 1e9, float("nan")], ValueError, SHARE),
         ("confidence", [95, 95.0, np.float64(95)], ValueError, SHARE + ": did you mean 0.95?"),
-        ("confidence", [99.9], ValueError, SHARE + ": did you mean 0.999?"),
     ],
 )
 def test_an_error_names_the_option_and_what_was_received(

@@ -17,7 +17,6 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from lightning_bleu import CorpusBLEU
 from lightning_bleu.core.batch import Sentence
-from lightning_bleu.evaluation.sentences import SentenceRows
 from tests.helpers.counting import pad
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.text import spell
@@ -263,24 +262,6 @@ def test_the_index_of_sentences_is_what_the_step_returned_without_repeats() -> N
     assert index is not None
     assert index.tolist() == [5, 2**40]
     assert gather(count(Counting(), ["a"], ["a"])).index is None
-
-
-def test_rows_are_selected_by_the_numbers_of_sentences_in_any_order() -> None:
-    (loader,) = score(count(Counting(METRIC), ["a b", "c", "d d"], ["a b", "x", "d d"], index=[4, 6, 9])).loaders
-    rows = loader.rows["bleu"]
-    selected = rows.select([2, 0, 2])
-    assert len(selected) == 3
-    for name in ("identity", "statistics"):
-        assert torch.equal(getattr(selected, name), getattr(rows, name)[torch.tensor([2, 0, 2])])
-    assert selected.scorer is rows.scorer
-    assert rows.score() < selected.score() == 1
-    assert rows.score_sentences().tolist() == [
-        *rows.select([0]).score_sentences(),
-        *rows.select([1, 2]).score_sentences(),
-    ]
-    assert rows.select([1]).input_counts.strings == rows.select([1]).input_counts.references == 1
-    nothing: SentenceRows = rows.select([])
-    assert (len(nothing), nothing.statistics.shape) == (0, (0, 6))
 
 
 # In several processes

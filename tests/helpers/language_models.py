@@ -73,12 +73,12 @@ def replace_words(words: Ids, chosen: random.Random) -> Ids:
 
 
 @cache
-def make_chats(count: int, most_turns: int, system: bool = False) -> list[list[Turn]]:
+def make_chats(count: int, most_turns: int) -> list[list[Turn]]:
     """Chats whose answers are those of the model, with some words replaced."""
     model, chosen, chats = make_model(), random.Random(0), []
     for _ in range(count):
         chat: list[Turn] = []
-        history: Ids = [3, 4, 5] if system else []
+        history: Ids = []
         for _ in range(chosen.randint(1, most_turns)):
             question = [chosen.randrange(FIRST_WORD, SIZE) for _ in range(chosen.randint(1, 9))]
             prompt = history + question

@@ -191,10 +191,10 @@ class PanelLogger(CSVLogger):
     def add_text(self, tag: str, text: str, step: int) -> None:
         (self.worst if "worst" in tag else self.panels).append(text)
 
-    def add_histogram(self, *args: Any, **options: Any) -> None:
+    def add_figure(self, *args: Any, **options: Any) -> None:
         pass
 
-    add_figure = log_metrics = save = flush = finalize = add_histogram
+    log_metrics = save = flush = finalize = add_figure
 
 
 def collect_warnings(call: Callable[..., Any], *args: Any, message: str, **options: Any) -> list[tuple[str, str]]:
@@ -235,7 +235,7 @@ def read_table(panel: str) -> list[Shown]:
 
 def read_events(folder: Path) -> EventAccumulator:
     """Everything that TensorBoard can read in a folder."""
-    events = EventAccumulator(str(folder), size_guidance={"tensors": 0, "images": 0, "histograms": 0, "scalars": 0})
+    events = EventAccumulator(str(folder), size_guidance={"tensors": 0, "images": 0, "scalars": 0})
     events.Reload()
     return events
 

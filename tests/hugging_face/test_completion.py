@@ -206,25 +206,6 @@ def test_the_strongest_argument_counts(name: str) -> None:
     assert trainer.predict(datasets["one"], **call).metrics["test_bleu"] == pytest.approx(expected)
 
 
-def test_an_evaluation_between_those_of_datasets_has_arguments_of_its_own() -> None:
-    from transformers import TrainerCallback
-
-    inner: list[float] = []
-
-    class Inside(TrainerCallback):
-        def on_evaluate(self, *args: Any, **kwargs: Any) -> None:
-            if not inner:
-                inner.append(0)
-                inner.append(trainer.evaluate(make_items(), metric_key_prefix="inner")["inner_bleu"])
-
-    trainer = make_trainer({"one": make_items(), "two": make_items()})
-    trainer.add_callback(Inside())
-    outer = trainer.evaluate(num_beams=2)
-    expected = score_of(complete_again(make_turns(), make_model(), num_beams=2))
-    assert [outer["eval_one_bleu"], outer["eval_two_bleu"]] == pytest.approx([expected, expected])
-    assert inner == [0, pytest.approx(score_of(make_turns()))]
-
-
 def test_labels_may_have_another_name() -> None:
     trainer = make_trainer(make_items(), args={"label_names": ["answer"], "remove_unused_columns": False})
     collate = trainer.data_collator
@@ -307,36 +288,29 @@ def test_predict_without_labels_returns_ids_and_scores_shows_and_writes_nothing(
         trainer.evaluate(unlabeled)
 
 
-def end_with(ids: list[int]) -> list[dict[str, list[int]]]:
-    """Rows whose answers end with some ids instead of EOS."""
-    return [encode([turn._replace(answer=[*turn.answer[:-1], *ids])]) for turn in make_turns()]
-
-
 SAMPLING = "generation_config.do_sample is True, so answers are random"
-NO_END = r"An answer has none of the ids at which this generation stops, eos_token_id=\[1\]; its last id is 39"
 LIMIT = r"generate stopped at its limit, after \d+ new tokens, but a reference has \d+: set gen_kwargs"
+LONG = [3] * 20
 SUSPECTS: Any = {
-    "sampling": ({}, {"do_sample": True}, [EOS], SAMPLING),
-    "sampling on purpose": ({"do_sample": True}, {"do_sample": True}, [EOS], None),
-    "an end after which a line breaks": ({}, {}, [EOS, 39], None),
-    "no end": ({}, {}, [39], NO_END),
-    "an end of a chat template": ({"eos_token_id": [EOS, 39]}, {}, [39], None),
-    "another end": ({"stopping_criteria": [lambda ids, scores: ids[:, -1] == 39]}, {}, [39], None),
-    "a limit with the prompt": ({"max_length": 11}, {}, [EOS], LIMIT),
-    "the limit of new tokens": ({"max_new_tokens": 2}, {}, [EOS], None),
-    "the default limit": ({}, {"max_new_tokens": None}, [3] * 20 + [EOS], LIMIT),
+    "sampling": ({}, {"do_sample": True}, [], SAMPLING),
+    "sampling on purpose": ({"do_sample": True}, {"do_sample": True}, [], None),
+    "the default limit": ({}, {"max_new_tokens": None}, LONG, LIMIT),
+    "a limit with the prompt": ({"max_length": 11}, {}, [], LIMIT),
+    "the limit of new tokens": ({"max_new_tokens": 2}, {}, [], None),
+    "another end": ({"stopping_criteria": [lambda *args: torch.tensor([True])]}, {"max_new_tokens": None}, LONG, None),
 }
-"""Arguments of the call, and of the model; the end of answers; the warning."""
+"""Arguments of the call, and of the model; words to add to references; the warning."""
 
 
 @pytest.mark.filterwarnings("ignore:Using the model-agnostic default")  # Transformers itself
 @pytest.mark.parametrize("name", SUSPECTS)
 def test_likely_mistakes_warn_once(name: str) -> None:
-    arguments, config, end, message = SUSPECTS[name]
+    arguments, config, words, message = SUSPECTS[name]
     model = make_model()
     for option, value in config.items():
         setattr(model.generation_config, option, value)
-    trainer = make_trainer(end_with(end), model=model, gen_kwargs=arguments)
+    items = [encode([turn._replace(answer=[*words, *turn.answer])]) for turn in make_turns()]
+    trainer = make_trainer(items, model=model, gen_kwargs=arguments)
     if message is None:
         trainer.evaluate()  # warnings are errors
         return

@@ -105,29 +105,28 @@ def test_gen_kwargs_and_the_call_are_passed_to_the_trainer() -> None:
     assert trainer.evaluate({"a": make_items()}, num_beams=3)["eval_a_bleu"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_an_evaluation_inside_another_one_has_arguments_of_its_own() -> None:
+@pytest.mark.parametrize("event", ["on_prediction_step", "on_evaluate"])
+def test_an_evaluation_inside_another_one_has_arguments_of_its_own(event: str) -> None:
     from transformers import TrainerCallback
 
     inner: list[float] = []
 
-    class Inside(TrainerCallback):
-        def on_prediction_step(self, *args: Any, **kwargs: Any) -> None:
-            if not inner:
-                inner.append(0)
-                inner.append(trainer.evaluate(max_new_tokens=5, metric_key_prefix="inner")["inner_bleu"])
+    def evaluate_once(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not inner:
+            inner.append(0)
+            inner.append(trainer.evaluate(make_items(), metric_key_prefix="inner", max_new_tokens=5)["inner_bleu"])
 
-    trainer = make_trainer()
-    trainer.add_callback(Inside())
-    assert trainer.evaluate()["eval_bleu"] == pytest.approx(expected_score(), abs=1e-12)
-    assert inner == [0, pytest.approx(expected_score(max_new_tokens=5), abs=1e-12)]
+    trainer = make_trainer({"one": make_items(), "two": make_items()})
+    trainer.add_callback(type("Inside", (TrainerCallback,), {event: evaluate_once})())
+    outer = trainer.evaluate(num_beams=2)
+    assert [outer["eval_one_bleu"], outer["eval_two_bleu"]] == pytest.approx([expected_score(num_beams=2)] * 2)
+    assert inner == [0, pytest.approx(expected_score(max_new_tokens=5))]
 
 
 def test_several_answers_per_prompt_are_an_error() -> None:
     trainer = make_trainer(args={"generation_num_beams": 2})
-    unlabeled = [{"input_ids": item["input_ids"]} for item in make_items()]
-    for run in (trainer.evaluate, lambda **options: trainer.predict(unlabeled, **options)):
-        with pytest.raises(ValueError, match="num_return_sequences=2 generates several answers per prompt"):
-            run(num_return_sequences=2)
+    with pytest.raises(ValueError, match="num_return_sequences=2 generates several answers per prompt"):
+        trainer.evaluate(num_return_sequences=2)
 
 
 @pytest.mark.filterwarnings("ignore:Using the model-agnostic default")
@@ -147,27 +146,6 @@ def test_a_default_limit_that_cuts_hypotheses_warns(default: int | None, args: A
     message = r"^generate stopped at its limit, after \d+ new tokens, but a reference has 31: set gen_kwargs"
     with pytest.warns(UserWarning, match=message):
         trainer.evaluate()
-
-
-def test_labels_without_an_end_warn() -> None:
-    items = [item | {"labels": item["labels"][:-1]} for item in make_items()]
-    with pytest.warns(UserWarning, match=r"^An answer has none of the ids at which this generation stops, .+ its last"):
-        make_trainer(items).evaluate()
-
-
-def test_split_may_have_several_references() -> None:
-    def split(self: Any, inputs: Any) -> Prompts:
-        prompts = EvaluatorMixin.split(self, inputs)
-        assert prompts is not None
-        lines = self.processing_class.batch_decode(inputs["labels"].clamp(min=PAD), skip_special_tokens=True)
-        return prompts._replace(target=[[line, "word3 word4"] for line in lines], group=["news"] * len(lines))
-
-    scores = make_trainer(split=split).evaluate()
-    hypotheses = [to_text(complete_alone(make_model(), item["input_ids"])) for item in make_items()]
-    references = [[to_text(item["labels"]) for item in make_items()], ["word3 word4"] * len(hypotheses)]
-    expected = BLEU().corpus_score(hypotheses, references).score / 100
-    assert scores["eval_bleu_news"] == pytest.approx(expected, abs=1e-12)
-    assert scores["eval_loss"] > 0
 
 
 def test_a_trainer_that_exists_gets_the_mixin() -> None:
@@ -193,14 +171,21 @@ def test_a_trainer_that_exists_gets_the_mixin() -> None:
 
 
 @pytest.mark.parametrize("base", ["Trainer", "Seq2SeqTrainer"])
-def test_complete_generates_instead_of_the_trainer(base: str) -> None:
+def test_split_finds_references_and_complete_generates_instead_of_the_trainer(base: str) -> None:
+    def split(self: Any, inputs: Any) -> Prompts:
+        prompts = EvaluatorMixin.split(self, inputs)
+        assert prompts is not None
+        lines = self.processing_class.batch_decode(inputs["labels"].clamp(min=PAD), skip_special_tokens=True)
+        return prompts._replace(target=[[line, "word3 word4"] for line in lines], group=["news"] * len(lines))
+
     def complete(self: Any, prompts: Prompts) -> list[str]:
         assert prompts.inputs.keys() == {"input_ids", "attention_mask"}
         ids = EvaluatorMixin.complete(self, prompts)
         return [f"{text} word3" for text in self.processing_class.batch_decode(ids, skip_special_tokens=True)]
 
-    scores = make_trainer(base=base, complete=complete).evaluate(num_beams=2)
+    scores = make_trainer(base=base, split=split, complete=complete).evaluate(num_beams=2)
     hypotheses = [to_text([*complete_alone(make_model(), item["input_ids"], num_beams=2), 3]) for item in make_items()]
-    expected = bleu_of(hypotheses, [to_text(item["labels"]) for item in make_items()])
-    assert scores["eval_bleu"] == pytest.approx(expected, abs=1e-12)
+    references = [[to_text(item["labels"]) for item in make_items()], ["word3 word4"] * len(hypotheses)]
+    expected = BLEU().corpus_score(hypotheses, references).score / 100
+    assert scores["eval_bleu_news"] == pytest.approx(expected, abs=1e-12)
     assert scores["eval_loss"] > 0

@@ -46,9 +46,6 @@ ROLES = [
 ]
 """With system and tool messages, and adjacent messages of the assistant."""
 
-Answer = tuple[str, str]
-"""A hypothesis and its reference."""
-
 
 def make_chat_tokenizer() -> Any:
     tokenizer = make_tokenizer("right")
@@ -56,8 +53,8 @@ def make_chat_tokenizer() -> Any:
     return tokenizer
 
 
-def make_messages() -> tuple[list[dict[str, Any]], list[Answer]]:
-    """Chats as rows of a dataset, and the last answer of each, generated from all messages before it."""
+def make_messages() -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
+    """Chats as rows of a dataset, and the last answer of each, which is generated, and its reference."""
     tokenizer, model, chosen = make_chat_tokenizer(), make_model(), random.Random(0)
     rows, answers = [], []
     for roles in ROLES:
@@ -134,12 +131,3 @@ def test_packed_rows_are_an_error(strategy: str, tmp_path: Path, monkeypatch: py
     else:  # TRL does not pad the rows of the evaluation either
         with pytest.raises(ValueError, match="packing needs eval_packing=False and packing_strategy='wrapped'"):
             trainer.evaluate()
-
-
-@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing")
-def test_references_that_it_cuts_warn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("trl", minversion="1.0")
-    monkeypatch.chdir(tmp_path)
-    trainer = make_trainer(make_completions(), max_length=15)
-    with pytest.warns(UserWarning, match=r"Rows of max_length=15 tokens have answers without an end"):
-        trainer.evaluate()
