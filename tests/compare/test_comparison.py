@@ -336,7 +336,6 @@ STRANGE = {
     "a byte order mark": ("\ufeffthe cat sat", "\ufeffthe cat sits"),
     "a byte order mark of one side": ("\ufeffthe cat", "the cat"),
     "U+2028": ("a b\u2028c d", "a b\u2028c e"),
-    "U+0085": ("a b\x85c d", "a b\x85c e"),
     "a carriage return": ("one, two\rthree", "one, two\rthree!"),
     "tabs and control characters": ("a\tb\x00\x1f c", "a\tb\x00\x1f d"),
     "a lone surrogate": ("a \ud800 c", "a \ud800 d"),

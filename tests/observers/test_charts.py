@@ -49,8 +49,6 @@ class Tables(Numbers):
 
     def log_table(self, key: str, columns: Any, data: Any, step: int) -> None: ...
 
-    def log_image(self, key: str, images: list[Any], step: int) -> None: ...
-
 
 def validate(
     metrics: Any = None,

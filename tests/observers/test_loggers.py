@@ -47,7 +47,7 @@ class ShowsTables(Shows):
     def log_table(self, key: str, columns: Any, data: Any, step: int) -> None: ...
 
 
-class ShowsTablesAndImages(ShowsTables):
+class ShowsImages(Shows):
     def log_image(self, key: str, images: list[Any], step: int) -> None: ...
 
 
@@ -105,8 +105,8 @@ KNOWN: dict[str, tuple[Callable[[Path, pytest.MonkeyPatch], Any], type[LoggerAda
     "W&B's own": (make_wandb_run, WandbRun),
     "MLflow": (make_mlflow, MLflow),
     "Comet": (make_comet, Comet),
-    "tables and images": (lambda folder, patch: ShowsTablesAndImages(), LikeWandb),
-    "tables alone": (lambda folder, patch: ShowsTables(), NumbersOnly),
+    "tables": (lambda folder, patch: ShowsTables(), LikeWandb),
+    "images": (lambda folder, patch: ShowsImages(), LikeWandb),
     "CSV": (lambda folder, patch: CSVLogger(folder), NumbersOnly),
     "placeholder": (lambda folder, patch: DummyLogger(), NumbersOnly),
     "none": (lambda folder, patch: object(), NumbersOnly),

@@ -78,13 +78,6 @@ def test_printed_results_are_a_table_in_the_units_of_the_scores() -> None:
     assert second == "70.04  68.80 to 71.41           -1.77 (-3.77 to +0.23)       0.0310  71.81"
 
 
-def test_totals_come_first_and_there_are_at_most_40_rows() -> None:
-    names = [f"val_{metric}{group}" for metric in ("a", "b") for group in (*(f"/{n}" for n in range(30)), "")]
-    lines = str(Results(dict.fromkeys(names, Result(0.5, higher_is_better=False)))).splitlines()
-    assert [line.split()[0] for line in lines[1:4]] == ["val_a", "val_b", "val_a/0"]
-    assert lines[41:] == ["... and 22 more", "Lower is better."]
-
-
 # Sentences
 
 
