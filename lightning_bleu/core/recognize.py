@@ -186,8 +186,7 @@ def _list_references(entries: list[Any], *, hold_texts: bool) -> list[list[Any]]
     has_lists = hold_texts or any(are_lists)
     reference_lists = []
     for entry, is_list in zip(entries, are_lists):
-        is_empty = isinstance(entry, SEQUENCES) and not entry
-        if is_list or (is_empty and has_lists):
+        if is_list or (has_lists and isinstance(entry, SEQUENCES) and not entry):
             reference_lists.append(list(entry))
         else:
             reference_lists.append([entry])
@@ -196,11 +195,11 @@ def _list_references(entries: list[Any], *, hold_texts: bool) -> list[list[Any]]
 
 def _is_list_of_references(entry: Any, *, hold_texts: bool) -> bool:
     """Whether an entry that is not empty is a list of references, rather than a reference."""
-    if isinstance(entry, _ARRAYS):
-        return entry.ndim > 1 and not getattr(entry, "is_nested", False)  # whose rows cannot be read
-    if not isinstance(entry, SEQUENCES) or not entry:
+    if isinstance(entry, SEQUENCES):
+        return bool(entry) and (hold_texts or isinstance(entry[0], SEQUENCES + _ARRAYS))
+    if not isinstance(entry, _ARRAYS):
         return False
-    return hold_texts or isinstance(entry[0], SEQUENCES + _ARRAYS)
+    return entry.ndim > 1 and not getattr(entry, "is_nested", False)  # whose rows cannot be read
 
 
 def _recognize_reference_tensor(target: Tensor | npt.NDArray[Any], sentence_count: int) -> tuple[Form, IntArray]:
