@@ -469,12 +469,12 @@ class BLEUScorer(CorpusScorer):
         return scores
 
 
-def _find_aspects(settings: BLEUSettings) -> frozenset[str]:
+def _find_aspects(settings: BLEUSettings) -> tuple[str, ...]:
     """What of a text changes the score.
 
     Example:
-        >>> sorted(_find_aspects(BLEUSettings.from_options(tokenizer="intl", lowercase=True)))
-        ['punctuation', 'spaces', 'subwords']
+        >>> _find_aspects(BLEUSettings.from_options(tokenizer="intl", lowercase=True))
+        ('punctuation', 'spaces', 'subwords')
     """
     aspects = {"punctuation"}
     if not settings.lowercase:
@@ -483,7 +483,7 @@ def _find_aspects(settings: BLEUSettings) -> frozenset[str]:
         aspects.add("subwords")
     if settings.tokenizer in ("13a", "intl"):
         aspects.add("spaces")
-    return frozenset(aspects)
+    return tuple(sorted(aspects))
 
 
 _REPR_ORDERS = 4

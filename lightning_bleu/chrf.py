@@ -310,7 +310,7 @@ class CHRFScorer(CorpusScorer):
             columns=3 * settings.orders,
             perfect=settings.unit,
             bounds=(0.0, settings.unit),
-            sees=frozenset(aspects),
+            sees=tuple(sorted(aspects)),
         )
 
     @classmethod

@@ -193,6 +193,29 @@ class CorpusMetric(Metric):
 
         return wrapped
 
+    @eager
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Count a batch like :meth:`update`, and return the score of that batch alone."""
+        # torchmetrics loses the state if an error is raised: https://github.com/Lightning-AI/torchmetrics/issues/3487
+        before = vars(self).copy()
+        try:
+            return super().forward(*args, **kwargs)
+        except BaseException:
+            vars(self).update(before)
+            raise
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        # torchmetrics loads a state of any shape, and keeps the cached score. It also removes it from the dictionary.
+        loaded = state_dict.get(f"{prefix}totals")
+        if loaded is not None and loaded.shape != self.totals.shape:
+            raise ValueError(
+                f"the state 'totals' is of a metric with other options, or of another version: it has {len(loaded)} "
+                f"numbers, not {len(self.totals)}"
+            )
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        if loaded is not None:
+            self._count_change()
+
 
 class _Defaults(dict[str, Any]):
     """The default states, with their own identity as an extra key.

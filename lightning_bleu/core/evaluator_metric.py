@@ -105,7 +105,7 @@ class CorpusScorer(Scorer, EvaluatorMetric):
     columns: int
     perfect: float | None
     bounds: tuple[float | None, float | None]
-    sees: frozenset[str]
+    sees: tuple[str, ...]
 
     counts_tokens = True
 

@@ -97,7 +97,7 @@ class ErrorRateScorer(CorpusScorer):
 
     def __init__(self, settings: ErrorRateSettings) -> None:
         bounds = (0.0, None)
-        sees = frozenset({"case", "punctuation", "subwords"})
+        sees = ("case", "punctuation", "subwords")
         super().__init__(settings, name="error rate", columns=2, perfect=0.0, bounds=bounds, sees=sees)
 
     @classmethod
