@@ -383,10 +383,11 @@ NOT_TEXT: dict[str, Any] = {
 
 def test_an_update_that_fails_changes_nothing(make: Any, kind: Kind) -> None:
     metric = make(A)
-    check_unchanged_by(ValueError, "same number of sentences", metric, metric.update, ["a", "b"], ["a"])
-    check_unchanged_by(ValueError, "'sample_mask' must have one value", metric, metric.update, *A, [True] * 3)
-    check_unchanged_by((TypeError, ValueError), "'target'", metric, metric.update, ["a"], [[1]])
-    check_unchanged_by(KeyboardInterrupt, "by the user", metric, metric.update, interrupt(), B[1])
+    for call in (metric.update, metric):
+        check_unchanged_by(ValueError, "same number of sentences", metric, call, ["a", "b"], ["a"])
+        check_unchanged_by(ValueError, "'sample_mask' must have one value", metric, call, *A, [True] * 3)
+        check_unchanged_by((TypeError, ValueError), "'target'", metric, call, ["a"], [[1]])
+        check_unchanged_by(KeyboardInterrupt, "by the user", metric, call, interrupt(), B[1])
     untouched = make()
     with pytest.raises(ValueError, match="same number"):
         untouched.update([], ["a"])
@@ -404,7 +405,7 @@ def interrupt() -> Iterator[str]:
 def test_a_warning_that_the_user_makes_an_error_changes_nothing(make: Any, kind: Kind) -> None:
     metric, words = make(A), (["the cat sat"], [["the", "cat", "sat"]])
     collection = MetricCollection({"one": metric, "other": make(A, **kind.other_options)})
-    for call in (metric.update, collection.update, collection.update):  # as often as it is tried
+    for call in (metric.update, metric, collection.update, collection.update):  # as often as it is tried
         for one in collection.values():
             check_unchanged_by(UserWarning, "single word", one, call, *words)  # warnings are errors here
 
@@ -413,8 +414,20 @@ def test_a_warning_that_the_user_makes_an_error_changes_nothing(make: Any, kind:
 def test_chrf_needs_text(batch: Any) -> None:
     metric, message = CorpusCHRF(), r"are \w+: pass strings \(join tokens with spaces\), or set dec"
     metric.update(*A)
-    for call in (metric.update, CHRF.score, CHRF.score_sentences):
+    for call in (metric.update, metric, CHRF.score, CHRF.score_sentences):
         check_unchanged_by(TypeError, message, metric, call, *batch)
+
+
+def test_a_score_that_fails_in_forward_changes_nothing(make: Any, kind: Kind) -> None:
+    def fail(state: Tensor, group: Any) -> Any:
+        raise OSError("no network")
+
+    metric = make(A, dist_sync_on_step=True, sync_on_compute=False, dist_sync_fn=fail)
+    with group_of_one():
+        check_unchanged_by(OSError, "no network", metric, metric, *B)
+    assert metric.update_count == 1
+    metric.update(*B)
+    assert metric.report() == kind.score(*BOTH)
 
 
 # Copying, saving, merging
@@ -446,14 +459,16 @@ def test_copies_are_independent(replicate: Callable[[Any], Any], make: Any, kind
 def test_a_state_is_saved_if_it_is_persistent_and_replaces_another_one(make: Any, kind: Kind) -> None:
     metric = make(A)
     assert metric.state_dict() == {}
-    restored, fresh = make(B, B), make()
-    for one in (metric, restored, fresh):
+    restored, fresh, other_columns = make(B, B), make(), kind.make_with_other_columns()
+    for one in (metric, restored, fresh, other_columns):
         one.persistent(True)
+    message = "is of a metric with other options, or of another version: it has"
+    check_unchanged_by(ValueError, message, restored, restored.load_state_dict, other_columns.state_dict())
     saved = metric.state_dict()
     metric.update(*B)  # the saved state does not change
     for loaded in (restored, fresh):
         loaded.load_state_dict(saved)
-        assert loaded.report() == kind.score(*A)
+        assert loaded.compute() == kind.score(*A).score  # without the warning that nothing was updated
         loaded.update(*B)
         assert contents(loaded) == contents(make(A, B))
         loaded.load_state_dict({}, strict=False)
