@@ -44,6 +44,7 @@ class Sentence(NamedTuple):
         source: the source sentence, if the step returned one.
         tokenized: whether the texts are tokens separated by spaces, rather than text that is still to be tokenized.
         group: the label of its group, if the step returned labels.
+        id: what the step calls it, if it returned an ``"id"``.
     """
 
     hypothesis: str
@@ -51,6 +52,7 @@ class Sentence(NamedTuple):
     source: str | None = None
     tokenized: bool = False
     group: str | None = None
+    id: str | int | None = None
 
 
 class Batch(NamedTuple):
