@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +13,7 @@ from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
 
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.core.processes import run_in_process_0
 from lightning_bleu.core.scoring import float_type
 from lightning_bleu.evaluation.callables import call_with_third
 from lightning_bleu.evaluation.loaders import Origin
@@ -20,8 +21,8 @@ from lightning_bleu.evaluation.monitors import suspect_early_saving, suspect_mon
 from lightning_bleu.evaluation.names import STEPS, check_names, name_loaders
 from lightning_bleu.evaluation.options import EvaluatorOptions, MetricsByName, check_names_of_options, show_options
 from lightning_bleu.evaluation.outputs import read_step, suspect_keys
-from lightning_bleu.evaluation.validation import Validation
-from lightning_bleu.evaluator import Evaluator, StartedValidation
+from lightning_bleu.evaluation.validation import Outcome
+from lightning_bleu.evaluator import Evaluator, Plan, StartedValidation
 from lightning_bleu.observers.dashboard import Dashboard
 from lightning_bleu.observers.results import Results
 
@@ -68,7 +69,7 @@ class BLEUCallback(pl.Callback):
 
     Notes:
         The step returns ``{"preds": ..., "target": ...}`` or ``(preds, target)``; see :meth:`CorpusBLEU.update`.
-        Optional keys are ``"source"``, ``"index"``, ``"sample_mask"``, and ``"group"``, the arguments of
+        Optional keys are ``"source"``, ``"index"``, ``"sample_mask"``, ``"group"``, and ``"id"``, the arguments of
         :meth:`Evaluator.update`.
     """
 
@@ -131,13 +132,23 @@ class BLEUCallback(pl.Callback):
         self._is_fit = stage == "fit"
         if self._is_fit:
             self._loaded = None
-        folder = self.evaluator.options.folder
-        if self.evaluator.options.uses_folder_of_run:
-            folder = run_folder(trainer) / "translations"
-        folder = trainer.strategy.broadcast(folder)
-        self.evaluator.open_record(None if trainer.fast_dev_run else folder)  # type: ignore[attr-defined]
-        if self.evaluator.record is not None and stage != "predict":
-            self.evaluator.record.check_folder(*namings["test" if stage == "test" else "val"].folder)
+        self._open_record(trainer, stage)
+
+    def _open_record(self, trainer: pl.Trainer, stage: str) -> None:
+        """Open the folder of the translations, which process 0 names. Collective."""
+        evaluator = self.evaluator
+        if trainer.fast_dev_run:  # type: ignore[attr-defined]
+            evaluator.open_record(None)
+            return
+
+        def find_folder() -> Any:
+            folder = run_folder(trainer) / "translations" if evaluator.options.uses_folder_of_run else None
+            evaluator.open_record(folder or evaluator.options.folder)
+            if evaluator.record is not None and stage != "predict":
+                evaluator.record.check_folder(*evaluator.namings["test" if stage == "test" else "val"].folder)
+            return evaluator.record and evaluator.record.folder
+
+        evaluator.open_record(run_in_process_0(find_folder))
 
     def _check_other_callbacks(self, callbacks: Sequence[Any]) -> None:
         """Raise a ValueError if another BLEUCallback writes to the same folder."""
@@ -163,16 +174,14 @@ class BLEUCallback(pl.Callback):
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Check that a new run does not write among the translations of another one."""
-        is_new = self._loaded is None and trainer.global_step == 0
-        if self.evaluator.record is not None and is_new:
-            other = (
-                "a logger with a directory for each run"
-                if self.evaluator.options.uses_folder_of_run
-                else "translations=True"
-            )
-            self.evaluator.record.check_new(
-                f"such as with {other}, or resume that run with trainer.fit(ckpt_path=...): no checkpoint was loaded"
-            )
+        record = self.evaluator.record
+        if record is None or self._loaded is not None or trainer.global_step > 0:
+            return
+        other = "translations=True"
+        if self.evaluator.options.uses_folder_of_run:
+            other = "a logger with a directory for each run"
+        ways_out = f"such as with {other}, or resume that run with trainer.fit(ckpt_path=...): no checkpoint was loaded"
+        run_in_process_0(lambda: record.check_new(ways_out))
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """The weights are no longer those of the checkpoint from which training resumes.
@@ -190,7 +199,8 @@ class BLEUCallback(pl.Callback):
         steps = math.inf if math.isinf(batches) else math.ceil(batches) * epochs
         for message in suspect_early_saving(callbacks, evaluator.namings.values(), evaluator.metrics, steps):
             evaluator.warn_once(message)
-        Dashboard(_find_loggers(trainer), (), evaluator.warn_once)  # warns about them, also without a sanity check
+        # Opening loggers warns about them, also without a sanity check.
+        run_in_process_0(lambda: Dashboard(evaluator.warn_once).open(_find_loggers(trainer)))
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start a validation or a test."""
@@ -200,13 +210,14 @@ class BLEUCallback(pl.Callback):
         names = name_loaders(stage, given, max(1, len(dataloaders)), given=self.dataloader_names)
         origin = Origin("extract" if self.extract else STEPS[stage], owner=type(self).__name__)
         self._started = self.evaluator.begin(
-            stage,
-            names,
-            dataloaders,
-            origin,
-            has_extract=self.extract is not None,
-            loggers=_find_loggers(trainer),
-            device=pl_module.device,
+            Plan(
+                stage=stage,
+                names=names,
+                dataloaders=dataloaders,
+                origin=origin,
+                has_extract=self.extract is not None,
+                loggers=_find_loggers(trainer),
+            )
         )
 
     on_test_epoch_start = on_validation_epoch_start
@@ -231,7 +242,7 @@ class BLEUCallback(pl.Callback):
         if outputs is None:
             started.collector.skip()
             return
-        output = read_step(outputs, STEPS[started.stage], loader.origin.name, loader.name)
+        output = read_step(outputs, STEPS[started.plan.stage], loader.origin.name, loader.name)
         for message in suspect_keys(outputs, loader.origin.name):
             self.evaluator.warn_once(message)
         started.collector.update(output, batch_idx, dataloader_idx)
@@ -243,27 +254,24 @@ class BLEUCallback(pl.Callback):
         started = self._started
         assert started is not None
         self._started = None  # frees the memory
-        validation = self.evaluator.score(
+        stage = started.plan.stage
+        outcome = self.evaluator.score(
             started,
             is_trial=trainer.fast_dev_run or trainer.sanity_checking,  # type: ignore[attr-defined]
-            is_limited=is_limited(trainer, started.stage),
+            is_limited=is_limited(trainer, stage),
             may_replace=self._is_fit,
         )
         may_skip_all = self.extract is not None or self.evaluator.options.only is not None or trainer.sanity_checking
-        if set(validation.returned) == {False} and not may_skip_all:
-            step_name = STEPS[started.stage]
-            read_step(None, step_name, step_name)  # raises an error
-        refused = started.dashboard.find_refused(validation) if trainer.loggers else {}
-        for reason in refused.values():
+        if outcome.skipped and not outcome.read and not may_skip_all:
+            read_step(None, STEPS[stage], STEPS[stage])  # raises an error
+        for reason in outcome.refused.values():
             if trainer.sanity_checking:
                 raise ValueError(reason)
             self.evaluator.warn_once(reason)
-        _log_numbers(validation, trainer, pl_module, refused)
-        if trainer.sanity_checking:
-            self.evaluator.rehearse(validation)
-            return
-        step, epoch = self._find_place(trainer)
-        self.evaluator.publish(started, validation, step, epoch, shown_step=logged_step(trainer))
+        _log_numbers(outcome, trainer, pl_module)
+        if not trainer.sanity_checking:
+            step, epoch = self._find_place(trainer)
+            self.evaluator.publish(started, outcome, step, epoch, shown_step=logged_step(trainer))
 
     on_test_epoch_end = on_validation_epoch_end
 
@@ -310,29 +318,27 @@ class LoadedWeights(NamedTuple):
     epoch: int | None
 
 
-def _log_numbers(
-    validation: Validation, trainer: pl.Trainer, pl_module: pl.LightningModule, refused: Collection[str]
-) -> None:
+def _log_numbers(outcome: Outcome, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
     """Log the numbers of a validation with Lightning. Those that a logger refuses go to no logger.
 
     Only scores of loaders and of all are on the progress bar.
     """
     # If the module logs them in the hook that ends the epoch, Lightning raises an error.
-    taken = sorted(validation.numbers.keys() & logged_names(trainer))
+    taken = sorted(outcome.numbers.keys() & logged_names(trainer))
     if taken:
         raise ValueError(
             f"{type(pl_module).__name__} or another callback logs {taken[0]!r}, like BLEUCallback, so one would "
             "replace the other: rename one of them, as with BLEUCallback(log_name=...)"
         )
     dtype = float_type(pl_module.device)
-    for logged, (name, value) in validation.numbers.items():
+    for logged, (name, value) in outcome.numbers.items():
         is_single_score = not name.score and not name.detail and not name.group
         # All processes have the same value; a mean could round it, a maximum cannot.
         pl_module.log(
             logged,
             torch.tensor(value, dtype=dtype, device=pl_module.device),
             prog_bar=is_single_score,
-            logger=False if logged in refused else None,  # True warns if there is no logger
+            logger=False if logged in outcome.refused else None,  # True warns if there is no logger
             add_dataloader_idx=False,
             sync_dist=trainer.world_size > 1,
             reduce_fx="max",

@@ -17,8 +17,8 @@ from __future__ import annotations
 import datetime
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,13 +26,15 @@ from typing import TYPE_CHECKING, Any
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.messages import WarnOnce, check_choice
 from lightning_bleu.core.mistakes import Mistake
-from lightning_bleu.core.processes import communication_device, process_count, run_in_all
-from lightning_bleu.core.settings import Decoder, check_integer
+from lightning_bleu.core.processes import exchange, process_count, run_in_process_0
+from lightning_bleu.core.settings import Decoder, Settings, check_integer, to_plain
 from lightning_bleu.evaluation.accelerate_positions import count_stream
 from lightning_bleu.evaluation.best import BestValidations, SavedLoaders, check_state, suspect_few_sentences, to_saved
 from lightning_bleu.evaluation.choices import choose_sentences
 from lightning_bleu.evaluation.collector import SentenceCollector
+from lightning_bleu.evaluation.evidence import MAX_IDS
 from lightning_bleu.evaluation.findings import select_warnings
+from lightning_bleu.evaluation.join import Joined, Share
 from lightning_bleu.evaluation.loaders import CALL, Loader, Origin
 from lightning_bleu.evaluation.metric_facts import (
     check_parts,
@@ -45,8 +47,9 @@ from lightning_bleu.evaluation.options import (
     EvaluatorOptions,
     MetricsByName,
     Options,
-    agree_on_metrics,
+    check_agreement,
     check_names_of_options,
+    describe_options,
     make_namings,
     show_options,
 )
@@ -54,7 +57,7 @@ from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.passed_metrics import read_metrics
 from lightning_bleu.evaluation.scores import score_loaders
 from lightning_bleu.evaluation.uncertainty import add_intervals
-from lightning_bleu.evaluation.validation import Validation, group_by_loader, name_numbers
+from lightning_bleu.evaluation.validation import Outcome, Validation, group_by_loader, name_numbers
 from lightning_bleu.metrics import CorpusBLEU
 from lightning_bleu.observers.dashboard import Dashboard
 from lightning_bleu.observers.loggers import check_loggers
@@ -73,27 +76,81 @@ _MAX_TEXTS = 10_000
 """The number of sentences from which samples are chosen, so that their texts need a bounded amount of memory."""
 
 
-@dataclass(frozen=True, eq=False)
-class StartedValidation:
-    """A validation that has started.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """What is known of a validation before it begins.
 
     Attributes:
         stage: ``"val"`` or ``"test"``. Only ``"val"`` is compared, and has charts.
-        naming: how its names are written.
+        names: the names of the loaders; ``""`` for one without a name.
+        dataloaders: the loaders, if they are known.
+        origin: where the sentences come from, for error messages.
+        naming: how names are written, if not as `log_name` says.
         dataset: what `only` calls a loader without a name.
-        metrics: the metrics by name, in the same order in all processes.
-        collector: counts its sentences.
-        dashboard: the loggers that show it.
-        device: the device for communication.
+        decoder: the decoder, if the options have none.
+        has_extract: whether a function finds the sentences in what a step returned.
+        loggers: the loggers of the trainer, which get their numbers from it.
     """
 
     stage: str
+    names: Sequence[str]
+    dataloaders: Sequence[Any]
+    origin: Origin
+    naming: Naming | None = None
+    dataset: str = ""
+    decoder: Decoder | None = None
+    has_extract: bool = False
+    loggers: Sequence[Any] = ()
+
+
+@dataclass(eq=False)
+class StartedValidation:
+    """A validation that has begun.
+
+    Attributes:
+        plan: what was known before.
+        naming: how its names are written.
+        metrics: the metrics by name, in the same order in all processes.
+        collector: counts its sentences in this process.
+        dashboard: the loggers that show it.
+        validation: in process 0, its scores, once it has ended.
+    """
+
+    plan: Plan
     naming: Naming
-    dataset: str
     metrics: Mapping[str, EvaluatorMetric]
     collector: SentenceCollector
     dashboard: Dashboard
-    device: Any
+    validation: Validation | None = None
+
+
+@dataclass(eq=False)
+class RunHistory:
+    """What an evaluator remembers of a run.
+
+    Attributes:
+        best: the best validations, in process 0.
+        latest: the last results of each stage.
+        steps: their steps.
+    """
+
+    best: BestValidations
+    latest: dict[str, Results] = field(default_factory=dict)
+    steps: dict[str, int] = field(default_factory=dict)
+
+    def keep(self, stage: str, step: int, results: Results) -> None:
+        """Replace the results of a stage, which become the last ones."""
+        self.latest.pop(stage, None)
+        self.latest[stage], self.steps[stage] = results, step
+
+    def join_results(self, title: str) -> Results:
+        """The results of all stages."""
+        joined = Results(title=title)
+        for results in self.latest.values():
+            joined.update(results)
+            joined.samples.update(results.samples)
+            joined.findings += results.findings
+        return joined
 
 
 class Evaluator:
@@ -166,11 +223,9 @@ class Evaluator:
         self.reserved_names = reserved_names(self.metrics)
         check_parts(self.metrics, self.options.parts)
         self.results = Results()
-        self._steps: dict[str, int] = {}  # of the last results of each stage
         self.record: Record | None = None
         self.warn_once = WarnOnce()
-        self._results_by_stage: dict[str, Results] = {}
-        self._best = BestValidations(self.options.confidence)
+        self._history = RunHistory(BestValidations(self.options.confidence))
         self._started: StartedValidation | None = None
 
     # In a training loop
@@ -194,8 +249,10 @@ class Evaluator:
         self._started = None
         if self.options.uses_folder_of_run:
             raise ValueError("translations=True needs the folder of a Trainer's run: pass translations='FOLDER'")
+        if self.options.folder is not None:
+            self.open_record(self.options.folder)
         names = name_loaders(stage, several, len(dataloaders))
-        self._started = self.begin(stage, names, dataloaders, CALL, folder=self.options.folder)
+        self._started = self.begin(Plan(stage=stage, names=names, dataloaders=dataloaders, origin=CALL))
 
     def update(
         self,
@@ -206,6 +263,7 @@ class Evaluator:
         sample_mask: Any = None,
         index: Any = None,
         group: Any = None,
+        id: Any = None,
         batch_idx: int | None = None,
         dataloader_idx: int = 0,
     ) -> None:
@@ -217,6 +275,7 @@ class Evaluator:
                 with a `group`, once per label.
             source: the source sentences, as strings, or as ids, which are decoded like the hypotheses.
             group: a label per sentence, such as its language, for a score per group.
+            id: a string or an integer per sentence, which is recorded and shown, but is no position.
             batch_idx: the number of the batch in its loader, if some batches are skipped; counted when None.
             dataloader_idx: the number of its loader.
 
@@ -224,7 +283,7 @@ class Evaluator:
             RuntimeError: before :meth:`start`.
             IndexError: if there is no such loader.
             TypeError, ValueError: see :meth:`CorpusBLEU.update`.
-            ValueError: if only some batches of a loader have `source`, `index`, or `group`, or for a label that is
+            ValueError: if only some batches of a loader have `source`, `index`, `group`, or `id`; for a label that is
                 logged as something else, such as ``"low"``.
         """
         collector = self._find_started().collector
@@ -232,7 +291,7 @@ class Evaluator:
         count = len(collector.loaders)
         if dataloader_idx not in range(count):
             raise IndexError(f"start() got {count} loaders, so there is none with dataloader_idx={dataloader_idx!r}")
-        collector.update(Output(preds, target, source, sample_mask, index, group), batch_idx, dataloader_idx)
+        collector.update(Output(preds, target, source, sample_mask, index, group, id), batch_idx, dataloader_idx)
 
     def finish(self, step: int, epoch: float | None = None) -> Results:
         """Score the sentences of all processes, and log, show, and write the results. Collective.
@@ -252,8 +311,8 @@ class Evaluator:
         step = check_integer("step", step, at_least=0)
         started = self._find_started()
         self._started = None  # frees the memory
-        validation = self.score(started)
-        return self.publish(started, validation, step, None if epoch is None else float(epoch))
+        outcome = self.score(started)
+        return self.publish(started, outcome, step, None if epoch is None else float(epoch))
 
     def _find_started(self) -> StartedValidation:
         if self._started is None:
@@ -264,7 +323,7 @@ class Evaluator:
 
     def state_dict(self) -> dict[str, Any]:
         """The best validations, which `compare_to` needs, to save in a checkpoint; empty if there are none."""
-        return self._best.state_dict()
+        return self._history.best.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore what :meth:`state_dict` saved.
@@ -274,80 +333,53 @@ class Evaluator:
         """
         check_state(state_dict)
         if self.options.compare_to is not None:
-            self._best.load_state_dict(state_dict)
+            self._history.best.load_state_dict(state_dict)
 
     # In a Trainer: its adapter begins, scores, and publishes each validation
 
     def open_record(self, folder: str | os.PathLike[str] | None) -> None:
-        """Write translations to a folder; to none when None. Collective."""
+        """Write translations to a folder from now on; to none when None."""
         if folder is None:
             self.record = None
         elif self.record is None or self.record.folder != Path(folder).expanduser():
             self.record = Record(folder, self.warn_once)
 
-    def begin(
-        self,
-        stage: str,
-        names: Sequence[str],
-        dataloaders: Sequence[Any],
-        origin: Origin,
-        *,
-        naming: Naming | None = None,
-        dataset: str = "",
-        decoder: Decoder | None = None,
-        has_extract: bool = False,
-        folder: str | os.PathLike[str] | None = None,
-        loggers: Sequence[Any] = (),
-        device: Any = None,
-    ) -> StartedValidation:
-        """Start a validation. Collective.
-
-        Args:
-            stage: ``"val"`` or ``"test"``.
-            names: the names of the loaders; ``""`` for one without a name.
-            dataloaders: the loaders, if they are known.
-            origin: where the sentences come from, for error messages.
-            naming: how names are written, if not as `log_name` says.
-            dataset: what `only` calls a loader without a name.
-            decoder: the decoder, if the options have none.
-            has_extract: whether a function finds the sentences in what a step returned.
-            folder: the folder of the translations from now on; as :meth:`open_record` said when None.
-            loggers: the loggers of the trainer, which get their numbers from it.
-            device: the device for communication; when None, one that the process group can use.
+    def begin(self, plan: Plan) -> StartedValidation:
+        """Begin a validation. Collective.
 
         Raises:
             ValueError: for names that are reserved, if metrics read ids differently, or if processes have different
                 options.
         """
-        options = self.options
-        naming = naming or self.namings[stage]
-        decoder = options.decoder or decoder
-        metrics = agree_on_metrics(
-            options, self.metrics, stage, names, decoder, self._best.checksum, has_extract=has_extract
-        )
-        if folder is not None:
-            self.open_record(folder)
-        check_loader_names(stage, names, self.reserved_names)
-        reading = shared_reading(metrics, decoder)
-        needed_by = self._find_need_of_order(stage, origin.owner)
-        loaders = []
-        for name, dataloader in zip_longest(names, dataloaders):
-            labels = options.labels_of(name or dataset)
-            loaders.append(Loader(name, reading, dataloader, origin, needed_by, labels))
-        dashboard = Dashboard(loggers, options.loggers, self.warn_once)
+        naming = plan.naming or self.namings[plan.stage]
+        decoder = self.options.decoder or plan.decoder
+        dashboard = Dashboard(self.warn_once)
+
+        def describe() -> dict[str, Any]:
+            return describe_options(self.options, self.metrics) | {
+                "stage": plan.stage,
+                "names of loaders": list(plan.names),
+                "extract": plan.has_extract,
+                "decoder": to_plain(decoder),
+            }
+
+        def open_all(described: Sequence[Mapping[str, Any]]) -> list[str]:
+            check_agreement(described)
+            check_loader_names(plan.stage, plan.names, self.reserved_names)
+            dashboard.open(plan.loggers, self.options.loggers)
+            if self.record is not None:
+                self.record.check_folder(*naming.folder)
+            return list(self.metrics)
+
+        metrics = {name: self.metrics[name] for name in exchange(describe, open_all)}
         collector = SentenceCollector(
-            metrics, loaders, reserved=self.reserved_names, max_texts=self._find_max_texts(), warn=self.warn_once
+            metrics,
+            self._make_loaders(plan, shared_reading(metrics, decoder)),
+            reserved=self.reserved_names,
+            max_texts=self._find_max_texts(),
+            warn=self.warn_once,
         )
-        if process_count() > 1:
-            for dataloader in dataloaders:
-                count_stream(dataloader)
-        if self.record is not None:
-            for loader in loaders:
-                if not loader.is_ignored:
-                    self.record.check_folder(*naming.folder, loader.name)
-        return StartedValidation(
-            stage, naming, dataset, metrics, collector, dashboard, device or communication_device()
-        )
+        return StartedValidation(plan, naming, metrics, collector, dashboard)
 
     def score(
         self,
@@ -356,7 +388,7 @@ class Evaluator:
         is_trial: bool = False,
         is_limited: bool = False,
         may_replace: bool = True,
-    ) -> Validation:
+    ) -> Outcome:
         """Score the sentences of all processes. Nothing is logged, shown, written, or kept yet. Collective.
 
         Args:
@@ -366,50 +398,29 @@ class Evaluator:
             is_limited: whether only some batches were validated, so that loaders and groups may be missing.
             may_replace: whether it becomes the new best if it is better.
         """
-        options, naming = self.options, started.naming
-        gathered = started.collector.gather(started.device)
-        mistakes: list[Mistake] = []
-        named_parts = () if isinstance(options.parts, bool) else options.parts
-        scored = score_loaders(started.metrics, gathered, named_parts, mistakes)
-        if options.confidence is not None:
-            scored = add_intervals(scored, options.confidence)
-        new_best: Mapping[str, SavedLoaders] = {}
-        if self._compares(started.stage):
-            may_replace = may_replace and not is_trial
-            found = self._best.find(scored, naming, may_compare=not is_trial, may_replace=may_replace)
-            scored, new = self._best.compare(scored, found)
-            if may_replace:
-                new_best = to_saved(scored, new, naming)
-            if not is_trial:
-                mistakes += suspect_few_sentences(found)
-        findings = [] if is_trial else started.collector.find_findings(gathered)
-        mistakes += select_warnings(findings)
-        validation = Validation(
-            naming,
-            started.metrics,
-            group_by_loader(scored, gathered),
-            scored,
-            {naming.render(score.name): score.result for score in scored},
-            name_numbers(scored, naming, options.parts),
-            findings,
-            new_best,
-            started.collector.returned,
-        )
-        mistakes += started.collector.find_mistakes()
-        if options.only is not None and not is_trial and not is_limited:
-            mistakes += started.collector.suspect_only(options.only, gathered, started.dataset)
-        run_in_all(lambda: self.warn_once.about_all(mistakes))  # a warning may be an error
-        return validation
 
-    def rehearse(self, validation: Validation) -> None:
-        """Find errors of :meth:`publish` before a training: texts that cannot be decoded. Collective."""
-        for loader in validation.loaders:
-            loader.sentences.read(loader.sentences.readable[:1])
+        def conclude(shares: Sequence[Share]) -> Outcome:
+            joined = started.collector.join(shares)
+            validation, mistakes = self._score_joined(started, joined, is_trial=is_trial, may_replace=may_replace)
+            if self.options.only is not None and not is_trial and not is_limited:
+                mistakes += joined.suspect_only(self.options.only, started.plan.dataset)
+            self.warn_once.about_all(mistakes)  # a warning may be an error
+            started.validation = validation
+            return Outcome(
+                validation.results,
+                validation.numbers,
+                validation.findings,
+                joined.read,
+                joined.skipped,
+                started.dashboard.find_refused(validation.numbers),
+            )
+
+        return exchange(started.collector.close, conclude)
 
     def publish(
         self,
         started: StartedValidation,
-        validation: Validation,
+        outcome: Outcome,
         step: int,
         epoch: float | None = None,
         *,
@@ -419,7 +430,7 @@ class Evaluator:
 
         Args:
             started: the validation.
-            validation: its scores.
+            outcome: what :meth:`score` returned.
             step: the number of training steps before it.
             epoch: the epoch.
             shown_step: the step at which loggers show it, if that differs.
@@ -430,29 +441,75 @@ class Evaluator:
         Raises:
             OSError: if files cannot be written. Then no result and no best validation has been replaced.
         """
-        naming = validation.naming
-        results = Results(
-            validation.results,
-            self._choose_samples(validation),
-            validation.findings,
-            self._name_page([f"{naming.stage} at step {step:,}"]),
-        )
-        shown_step = step if shown_step is None else shown_step
-        if self.record is not None:
-            self.record.write(validation, step=step, epoch=epoch)
-        self._keep_results(naming.stage, step, results)
-        if validation.new_best:
-            self._best.save(validation.new_best)
-        started.dashboard.show(
-            validation,
-            results.samples.values(),
-            shown_step,
-            has_charts=started.stage == "val",
-            confidence=self.options.confidence,
-        )
+        stage, validation = started.naming.stage, started.validation
+        results = Results(outcome.results, {}, outcome.findings, self._name_page({stage: step}))
+
+        def write() -> None:
+            assert validation is not None  # in process 0
+            results.samples.update(self._choose_samples(validation))
+            if self.record is not None:
+                self.record.write(validation, step=step, epoch=epoch)
+
+        run_in_process_0(write)
+        history = self._history
+        history.keep(stage, step, results)
+        self.results = history.join_results(self._name_page({name: history.steps[name] for name in history.latest}))
+        if validation is not None:  # a logger that waits must not let other processes wait
+            self._history.best.save(validation.new_best)
+            started.dashboard.show(
+                validation,
+                results.samples.values(),
+                step if shown_step is None else shown_step,
+                has_charts=started.plan.stage == "val",
+                confidence=self.options.confidence,
+            )
         return results
 
     # Their parts
+
+    def _make_loaders(self, plan: Plan, reading: Settings) -> list[Loader]:
+        """The loaders of a validation, which read ids like this."""
+        if process_count() > 1:
+            for dataloader in plan.dataloaders:
+                count_stream(dataloader)
+        needed_by = self._find_need_of_order(plan.stage, plan.origin.owner)
+        loaders = []
+        for name, dataloader in zip_longest(plan.names, plan.dataloaders):
+            labels = self.options.labels_of(name or plan.dataset)
+            loaders.append(Loader(name, reading, dataloader, plan.origin, needed_by, labels))
+        return loaders
+
+    def _score_joined(
+        self, started: StartedValidation, joined: Joined, *, is_trial: bool, may_replace: bool
+    ) -> tuple[Validation, list[Mistake]]:
+        """The scores of a validation with intervals, comparisons, and findings; and likely mistakes. In process 0."""
+        options, naming = self.options, started.naming
+        named_parts = () if isinstance(options.parts, bool) else options.parts
+        scored, undefined = score_loaders(started.metrics, joined.loaders, named_parts)
+        mistakes = [score.mistake for score in undefined]
+        if options.confidence is not None:
+            scored = add_intervals(scored, options.confidence)
+        new_best: Mapping[str, SavedLoaders] = {}
+        if self._compares(started.plan.stage):
+            may_replace = may_replace and not is_trial
+            found = self._history.best.find(scored, naming, may_compare=not is_trial, may_replace=may_replace)
+            scored, new = self._history.best.compare(scored, found)
+            if may_replace:
+                new_best = to_saved(scored, new, naming)
+            if not is_trial:
+                mistakes += suspect_few_sentences(found)
+        findings = [] if is_trial else joined.find_findings(started.metrics)
+        validation = Validation(
+            naming,
+            started.metrics,
+            group_by_loader(scored, joined.loaders),
+            scored,
+            {naming.render(score.name): score.result for score in scored},
+            name_numbers(scored, naming, options.parts),
+            findings,
+            new_best,
+        )
+        return validation, [*mistakes, *select_warnings(findings), *joined.mistakes]
 
     def _compares(self, stage: str) -> bool:
         """Whether validations of a stage are compared."""
@@ -465,13 +522,13 @@ class Evaluator:
         return "" if self.record is None else f"{owner}(translations=...)"
 
     def _find_max_texts(self) -> float:
-        """How many sentences of each loader to keep as text."""
+        """Of how many sentences of each loader process 0 needs the texts."""
         if self.record is not None:
             return math.inf
-        return _MAX_TEXTS if self.options.samples > 0 else 0
+        return _MAX_TEXTS if self.options.samples > 0 else MAX_IDS
 
     def _choose_samples(self, validation: Validation) -> dict[str, Samples]:
-        """The samples of each loader by its name. Collective."""
+        """The samples of each loader by its name."""
         if not self.options.samples:
             return {}
         samples = {}
@@ -480,22 +537,11 @@ class Evaluator:
             samples[name] = make_samples(loader, choose_sentences(loader, self.options.samples), name)
         return samples
 
-    def _name_page(self, places: Iterable[str]) -> str:
+    def _name_page(self, steps: Mapping[str, int]) -> str:
         """The title of a page of results: of which run, stages, and steps they are, and the date."""
         run = "" if self.record is None else f"{self.record.run_name}, "
-        return f"{run}{' and '.join(places)}, {datetime.date.today()}"
-
-    def _keep_results(self, stage: str, step: int, results: Results) -> None:
-        """Replace the results of a stage, which become the last ones."""
-        self._results_by_stage.pop(stage, None)
-        self._results_by_stage[stage] = results
-        self._steps[stage] = step
-        places = [f"{stage} at step {self._steps[stage]:,}" for stage in self._results_by_stage]
-        self.results = Results(title=self._name_page(places))
-        for results_of_stage in self._results_by_stage.values():
-            self.results.update(results_of_stage)
-            self.results.samples.update(results_of_stage.samples)
-            self.results.findings += results_of_stage.findings
+        places = " and ".join(f"{stage} at step {step:,}" for stage, step in steps.items())
+        return f"{run}{places}, {datetime.date.today()}"
 
 
 show_options(Evaluator.__init__)

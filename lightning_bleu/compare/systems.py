@@ -12,8 +12,6 @@ from lightning_bleu.compare.recorded_metrics import RunRecords
 from lightning_bleu.compare.texts import SystemTexts, TextFile, Translations, read_systems
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.messages import WarnOnce
-from lightning_bleu.core.mistakes import Mistake
-from lightning_bleu.core.processes import alone
 from lightning_bleu.core.resampling import (
     MIN_SENTENCES,
     Interval,
@@ -118,21 +116,20 @@ def compare_texts(
     records = RunRecords(texts.files if metrics is None else {}, warn)
     by_name = records.rebuild_metrics() if metrics is None else metrics
     are_tokens = records.were_tokens() and all(metric.counts_tokens for metric in by_name.values())
-    with alone():
-        findings: list[Finding] = []
-        scored = {}
-        rows_by_system = {}
-        for system in texts.hypotheses:
-            scored[system], found = _score(by_name, texts, system, warn, are_tokens=are_tokens)
-            rows_by_system[system] = _rows_by_key(scored[system])
-            findings += found
-        if texts.has_own_references:
-            for system, rows_by_metric in rows_by_system.items():
-                records.check_scores(system, rows_by_metric)
-        shared_rows = _find_shared_metrics(rows_by_system)
-        _warn_about_few_sentences(texts, warn)
-        systems = {Name(metric_name): list(of_systems.values()) for metric_name, of_systems in shared_rows.items()}
-        resampled = resample(systems, resamples, seed)
+    findings: list[Finding] = []
+    scored = {}
+    rows_by_system = {}
+    for system in texts.hypotheses:
+        scored[system], found = _score(by_name, texts, system, warn, are_tokens=are_tokens)
+        rows_by_system[system] = _rows_by_key(scored[system])
+        findings += found
+    if texts.has_own_references:
+        for system, rows_by_metric in rows_by_system.items():
+            records.check_scores(system, rows_by_metric)
+    shared_rows = _find_shared_metrics(rows_by_system)
+    _warn_about_few_sentences(texts, warn)
+    systems = {Name(metric_name): list(of_systems.values()) for metric_name, of_systems in shared_rows.items()}
+    resampled = resample(systems, resamples, seed)
     intervals: dict[str, dict[str, Interval]] = {}
     tests: dict[str, dict[str, PairedTest]] = {}
     baseline, *others = texts.hypotheses
@@ -170,12 +167,11 @@ def _score(
         references = [[_split_tokens(line) for line in lines] for lines in references]
     collector = SentenceCollector(metrics, [Loader("", shared_reading(metrics))], max_texts=math.inf)
     collector.update(Output(hypotheses, references, texts.sources, index=range(len(references))))
-    mistakes: list[Mistake] = []
-    gathered = collector.gather()
-    scored = score_loaders(metrics, gathered, mistakes=mistakes)
+    joined = collector.join([collector.close()])
+    scored, undefined = score_loaders(metrics, joined.loaders)
     is_only = len(texts.hypotheses) == 1
-    found = collector.find_findings(gathered, where="" if is_only else system)
-    for _, message in [*mistakes, *collector.find_mistakes(), *select_warnings(found)]:
+    found = joined.find_findings(metrics, where="" if is_only else system)
+    for _, message in [*(score.mistake for score in undefined), *joined.mistakes, *select_warnings(found)]:
         warn(message)
     missing = [score.name.key for score in scored if score.rows is None]
     if missing:

@@ -91,15 +91,31 @@ def read_groups(labels: Any, sentence_count: int) -> list[str]:
         >>> read_groups(("fr", "zh"), 2)
         ['fr', 'zh']
     """
-    if isinstance(labels, str | Tensor) or not isinstance(labels, Iterable):
-        raise _not_labels(labels)
-    labels = list(labels)
-    if not all(isinstance(label, str) for label in labels):
-        raise _not_labels(labels)
-    if len(labels) != sentence_count:
-        raise ValueError(f"'group' must hold one label per sentence, got {len(labels)} for {sentence_count} sentences")
-    return list(map(str.__str__, labels))  # members of an Enum become plain strings
+    what = "a string per sentence, the label of its group"
+    return list(map(str.__str__, _read_values("group", labels, sentence_count, str, what)))  # also members of an Enum
 
 
-def _not_labels(value: Any) -> TypeError:
-    return TypeError(f"'group' must hold a string per sentence, the label of its group, got {repr(value)[:80]}")
+def read_ids(ids: Any, sentence_count: int) -> list[str | int]:
+    """Check what sentences are called.
+
+    Raises:
+        TypeError: if these are neither strings nor integers.
+        ValueError: if there is not one per sentence.
+
+    Example:
+        >>> read_ids(np.array([3, 5]), 2), read_ids(["en-3", 5], 2)
+        ([3, 5], ['en-3', 5])
+    """
+    return _read_values("id", ids, sentence_count, str | int, "a string or an integer per sentence")
+
+
+def _read_values(name: str, values: Any, sentence_count: int, kind: Any, what: str) -> list[Any]:
+    """Check a value per sentence, of a kind. Those of tensors and arrays become plain values."""
+    plain = values.tolist() if hasattr(values, "tolist") else values
+    is_list = isinstance(plain, Iterable) and not isinstance(plain, str)
+    listed = [value.item() if hasattr(value, "item") else value for value in plain] if is_list else []
+    if not is_list or not all(isinstance(value, kind) and not isinstance(value, bool) for value in listed):
+        raise TypeError(f"{name!r} must hold {what}, got {repr(values)[:80]}")
+    if len(listed) != sentence_count:
+        raise ValueError(f"{name!r} must hold {what}, got {len(listed)} for {sentence_count} sentences")
+    return listed

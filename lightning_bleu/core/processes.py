@@ -1,42 +1,20 @@
-"""Several processes: which one this is, and how they exchange sums, sentences, and objects."""
+"""Several processes: which one this is, and the one way in which they meet."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
 
-import torch
 import torch.distributed as dist
-from torch import Tensor
 
+S = TypeVar("S")
 T = TypeVar("T")
-_is_alone: ContextVar[bool] = ContextVar("is_alone", default=False)
 
 
 def process_count() -> int:
-    """The number of processes; 1 inside :func:`alone`."""
-    if dist.is_available() and dist.is_initialized() and not _is_alone.get():
-        return dist.get_world_size()
-    return 1
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """Within this context, this process is the only one: nothing is exchanged, and nothing waits for the others.
-
-    Example:
-        >>> with alone():
-        ...     gather_objects("mine")
-        ['mine']
-    """
-    token = _is_alone.set(True)
-    try:
-        yield
-    finally:
-        _is_alone.reset(token)
+    """The number of processes."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def process_rank() -> int:
@@ -44,76 +22,72 @@ def process_rank() -> int:
     return dist.get_rank() if process_count() > 1 else 0
 
 
-def communication_device() -> str:
-    """The device of tensors that processes exchange."""
-    return "cuda" if process_count() > 1 and dist.get_backend() == "nccl" else "cpu"
+def exchange(prepare: Callable[[], S], answer: Callable[[list[S]], T]) -> T:
+    """Gather a value of each process in process 0, and give its answer to all of them. Collective.
 
+    An error in one process is raised in all of them, so that none waits for a process that has stopped. What cannot be
+    pickled is an error as well; an error that cannot be becomes a RuntimeError with its text.
 
-def gather_rows(rows: Tensor) -> list[Tensor]:
-    """The rows of each process, shape ``(rows, columns)``. Processes may have different numbers of them. Collective."""
-    counts = [int(count) for count in _gather_equal_shapes(torch.tensor([len(rows)], device=rows.device))]
-    padded = rows.new_zeros(max(counts), rows.shape[1])
-    padded[: len(rows)] = rows
-    return [gathered[:count] for gathered, count in zip(_gather_equal_shapes(padded), counts)]
+    Args:
+        prepare: returns the value of this process.
+        answer: called in process 0 with the values of all processes, in the order of their ranks.
 
+    Returns:
+        what `answer` returned; in process 0 the object itself, and a copy in the others.
 
-def _gather_equal_shapes(tensor: Tensor) -> list[Tensor]:
-    gathered = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
-    dist.all_gather(gathered, tensor)
-    return gathered
-
-
-def sum_over_processes(values: Tensor) -> Tensor:
-    """The sum of the tensors of all processes, on the CPU. Collective."""
+    Example:
+        >>> exchange(lambda: 3, sum)
+        3
+    """
     if process_count() == 1:
-        return values
-    total = values.to(communication_device())
-    dist.all_reduce(total)
-    return total.cpu()
-
-
-def gather_objects(value: Any) -> list[Any]:
-    """The values of all processes, in process 0; an empty list in the others. Collective."""
-    if process_count() == 1:
-        return [value]
+        return answer([prepare()])
+    own = _call(prepare)
+    gathered: list[Any] = [b""] * process_count()
+    dist.gather_object(own.pickled, gathered if process_rank() == 0 else None)
+    if process_rank() == 0:
+        answered = _call(lambda: answer([_open(own), *map(_open, map(_read, gathered[1:]))]))
+    else:
+        answered = _Outcome()
+    sent = [answered.pickled]
+    dist.broadcast_object_list(sent)
     if process_rank() > 0:
-        dist.gather_object(value)
-        return []
-    values: list[Any] = [None] * process_count()
-    dist.gather_object(value, values)
-    return values
+        answered = _read(sent[0])
+    _open(own)  # first the error of this process, which has its traceback
+    return cast(T, _open(answered))
 
 
 def run_in_process_0(function: Callable[[], T]) -> T:
-    """Call a function in process 0, and return its result in all processes. Collective.
-
-    If the function raises an error, all processes raise it, so that none waits for a process that has stopped. (An
-    error that cannot be pickled becomes a RuntimeError with its text.)
-    """
-    results = run_in_all(lambda: function() if process_rank() == 0 else None)
-    return cast(T, results[0])
+    """Call a function in process 0. All processes get what it returns, or raise its error. Collective."""
+    return exchange(lambda: None, lambda _: function())
 
 
-def run_in_all(function: Callable[[], T]) -> list[T]:
-    """Call a function in every process, and return the results of all processes. Collective.
+class _Outcome(NamedTuple):
+    """What a function returned, or its error; and both as bytes."""
 
-    If the function raises an error in one process, all processes raise it.
-    """
-    if process_count() == 1:
-        return [function()]
-    value, error = None, None
+    value: Any = None
+    error: Exception | None = None
+    pickled: bytes = b""
+
+
+def _call(function: Callable[[], Any]) -> _Outcome:
+    """Call a function. What it returns must be picklable, or no process would hear of it."""
     try:
         value = function()
-    except Exception as caught:
-        error = _as_picklable(caught)
-    outcomes: list[Any] = [None] * process_count()
-    dist.all_gather_object(outcomes, (value, error))
-    if error is not None:  # first, because it has its traceback
-        raise error
-    for _, error_elsewhere in outcomes:
-        if error_elsewhere is not None:
-            raise error_elsewhere
-    return [value for value, _ in outcomes]
+        return _Outcome(value, None, pickle.dumps((value, None)))
+    except Exception as error:
+        return _Outcome(None, error, pickle.dumps((None, _as_picklable(error))))
+
+
+def _read(pickled: bytes) -> _Outcome:
+    """The outcome in another process."""
+    return _Outcome(*pickle.loads(pickled))
+
+
+def _open(outcome: _Outcome) -> Any:
+    """What a function has returned; its error is raised."""
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.value
 
 
 def _as_picklable(error: Exception) -> Exception:

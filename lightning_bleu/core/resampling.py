@@ -4,8 +4,8 @@ A resample is a weighted sum of sentences, so a matrix product computes many of 
 times statistics (sentences × counts). Sums of integers below 2^53 are exact in float64, in any order (the numbers of
 functions are not integers). They are scored like any corpus, so every metric and smoothing works.
 
-Everything happens on the CPU, with a new generator for each call. So PyTorch's global generators are unaffected, and
-the same seed gives the same result on every device and in every process.
+Resamples are drawn with NumPy: threads of PyTorch wait for each other where other processes use the cores. Each call
+has a new generator, so that no global one is affected, and the same seed gives the same result on every device.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -24,7 +25,7 @@ from lightning_bleu.core.settings import check_integer
 MIN_SENTENCES = 30
 """The number of sentences below which a paired bootstrap finds differences too often."""
 _MAX_WEIGHTS = 2**18
-"""The maximum number of weights drawn at once, so that they stay in the cache, also in floating point."""
+"""The maximum number of weights drawn at once, so that they stay in the cache."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -254,52 +255,35 @@ def _find_ends(resampled: Tensor, confidence: float) -> list[float]:
     return resampled.quantile(ends).tolist()
 
 
-def sum_resamples(
-    systems: Sequence[Tensor], resamples: int, seed: int, *, rank: int = 0, processes: int = 1
-) -> list[Tensor]:
+def sum_resamples(systems: Sequence[Tensor], resamples: int, seed: int) -> list[Tensor]:
     """The sums of the sentences of each system in each resample. Resamples are the same for all systems.
 
     Args:
         systems: for each system, float64 of shape ``(sentences, columns)``.
         resamples: the number of resamples.
         seed: the random seed.
-        rank: the number of this process.
-        processes: how many processes compute a share of the chunks each. The sums of the others are 0 here.
 
     Returns:
         for each system, sums of shape ``(resamples, columns)``.
     """
-    seed = check_integer("seed", seed)
-    sentence_count = len(systems[0])
-    chunk_size = max(1, _MAX_WEIGHTS // sentence_count)
-    weights = torch.empty(min(resamples, chunk_size), sentence_count, dtype=torch.uint8, device="cpu")
-    sums = [statistics.new_zeros(resamples, statistics.shape[1]) for statistics in systems]
-    for chunk, start in enumerate(range(0, resamples, chunk_size)):
-        if chunk % processes != rank:
-            continue
+    generator = np.random.default_rng(check_integer("seed", seed) % 2**64)
+    statistics = [of_system.numpy() for of_system in systems]
+    sums = [np.empty((resamples, of_system.shape[1])) for of_system in statistics]
+    chunk_size = max(1, _MAX_WEIGHTS // len(statistics[0]))
+    for start in range(0, resamples, chunk_size):
         stop = min(start + chunk_size, resamples)
-        drawn = weights[: stop - start]
-        draw_with_replacement(drawn, _make_generator(seed, chunk))
-        factors = drawn.double()
-        for statistics, system_sums in zip(systems, sums):
-            torch.mm(factors, statistics, out=system_sums[start:stop])
-    return sums
+        weights = draw_with_replacement(stop - start, len(statistics[0]), generator)
+        for of_system, system_sums in zip(statistics, sums):
+            np.matmul(weights, of_system, out=system_sums[start:stop])
+    return [torch.from_numpy(system_sums) for system_sums in sums]
 
 
-def _make_generator(seed: int, chunk: int) -> torch.Generator:
-    """The generator of a chunk of resamples."""
-    mixed = np.random.SeedSequence([seed % 2**64, chunk]).generate_state(1, np.uint64)
-    return torch.Generator("cpu").manual_seed(int(mixed[0] >> np.uint64(1)))
-
-
-def draw_with_replacement(weights: Tensor, generator: torch.Generator) -> None:
-    """Draw how often each sentence appears in each resample, into bytes of shape ``(resamples, sentences)``.
-
-    A byte is enough: the probability that a sentence is drawn 256 times is below 10^-490.
-    """
-    # 32-bit draws are ten times as fast as 64-bit ones.
-    drawn = torch.randint(weights.shape[1], weights.shape, generator=generator, dtype=torch.int32, device="cpu")
-    weights.zero_().scatter_add_(1, drawn.long(), weights.new_ones(1, 1).expand_as(weights))
+def draw_with_replacement(resamples: int, sentences: int, generator: np.random.Generator) -> npt.NDArray[np.float64]:
+    """How often each sentence appears in each resample, shape ``(resamples, sentences)``."""
+    drawn = generator.integers(sentences, size=(resamples, sentences))
+    drawn += np.arange(resamples)[:, None] * sentences  # each resample counts in numbers of its own
+    counts = np.bincount(drawn.ravel(), minlength=resamples * sentences)
+    return counts.reshape(resamples, sentences).astype(np.float64)
 
 
 def check_share(name: str, value: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
@@ -12,7 +11,6 @@ import torch
 from lightning_bleu.core.kept import IDENTITY_COLUMNS, checksums_of, positions_of
 from lightning_bleu.core.messages import WarnOnce, warn_user
 from lightning_bleu.core.mistakes import Mistake
-from lightning_bleu.core.processes import run_in_process_0
 from lightning_bleu.core.resampling import MIN_SENTENCES, PairedTest, describe_few_sentences, paired_test_of
 from lightning_bleu.core.scoring import Scorer
 from lightning_bleu.core.verdict import Verdict, default_resamples, judge
@@ -56,6 +54,8 @@ class Judgment(NamedTuple):
 
 class BestValidations:
     """For each score, the validation with the best score of the whole, which is the mean of several loaders.
+
+    Only those of process 0 matter.
 
     Args:
         confidence: the confidence level of the intervals of differences.
@@ -118,7 +118,7 @@ class BestValidations:
     # Comparing
 
     def compare(self, scored: Sequence[Scored], found: Mapping[Name, Best]) -> tuple[list[Scored], list[Name]]:
-        """Compare the scores of a validation. Collective.
+        """Compare the scores of a validation.
 
         Args:
             scored: the scores.
@@ -129,14 +129,10 @@ class BestValidations:
             the best so far.
         """
         judgments = self._judge(scored, found)
-        # Scores may differ in the last bit between processors.
-        new = run_in_process_0(
-            lambda: [
-                name
-                for name, best in found.items()
-                if best.is_itself or judgments[name].test.difference * best.scorer.sign > 0
-            ]
-        )
+        new = []
+        for name, best in found.items():
+            if best.is_itself or judgments[name].test.difference * best.scorer.sign > 0:
+                new.append(name)
         compared = []
         for score in scored:
             if score.name in judgments:
@@ -149,7 +145,7 @@ class BestValidations:
         return compared, new
 
     def _judge(self, scored: Sequence[Scored], found: Mapping[Name, Best]) -> dict[Name, Judgment]:
-        """The paired test of each score of a loader, and of the means of loaders. Collective."""
+        """The paired test of each score of a loader, and of the means of loaders."""
         resamples = default_resamples(self._confidence)
         judgments = {}
         systems = {}
@@ -176,15 +172,6 @@ class BestValidations:
     def save(self, new: Mapping[str, SavedLoaders]) -> None:
         """Compare later validations with these."""
         self._saved.update(new)
-
-    def checksum(self) -> int:
-        """A checksum of the sentences and their statistics, which are the same in all processes."""
-        checksum = 0
-        for loaders in self._saved.values():
-            for saved in loaders.values():
-                for tensor in (saved["identity"], saved["statistics"]):
-                    checksum = zlib.crc32(tensor.contiguous().numpy().data, checksum)
-        return checksum
 
     def state_dict(self) -> dict[str, Any]:
         """The validations, to save in a checkpoint; empty if there are none."""

@@ -97,29 +97,23 @@ class ChosenSentences(NamedTuple):
 
 
 def choose_sentences(loader: ScoredLoader, count: int) -> ChosenSentences:
-    """The first sentences, and the worst by the first score that ranks sentences. Collective.
+    """The first sentences, and the worst by the first score that ranks sentences.
 
     Args:
         loader: the scored sentences.
         count: how many sentences to choose of each, at most.
-
-    Returns:
-        the texts in process 0; nothing in the others.
     """
-    readable = loader.sentences.readable
+    texts = loader.sentences.texts
     ranked_by = next((key for key, rows in loader.rows.items() if rows.scorer.sign), "")
-    first = readable[:count]
-    worst: list[int] = []
+    worst: dict[int, Sentence] = {}
     if ranked_by:
-        now = loader.rows[ranked_by].select(readable)
-        worst = [readable[place] for place in find_worst(now.statistics, now.scorer, _CANDIDATES * count)]
-    numbers = [*first, *worst]
-    texts = dict(zip(numbers, loader.sentences.read(numbers)))
-    without_groups = {number: texts[number]._replace(group=None) for number in worst if number in texts}
+        rows = loader.rows[ranked_by]
+        for number in find_worst(rows.statistics[: len(texts)], rows.scorer, _CANDIDATES * count):
+            worst[number] = texts[number]._replace(group=None, id=None)
     return ChosenSentences(
         ranked_by,
-        first={number: texts[number] for number in first if number in texts},
-        worst={number: texts[number] for number in drop_repeats(without_groups, count)},
+        first=dict(enumerate(texts[:count])),
+        worst={number: texts[number] for number in drop_repeats(worst, count)},
     )
 
 

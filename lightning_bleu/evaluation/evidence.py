@@ -1,7 +1,4 @@
-"""What is counted in the texts of a loader to find out what stands out; see :mod:`.findings`.
-
-Each process counts in its own texts. The counts of several processes add up, so little is sent.
-"""
+"""What is counted in the texts of a loader to find out what stands out; see :mod:`.findings`."""
 
 from __future__ import annotations
 
@@ -18,16 +15,16 @@ from lightning_bleu.core.mistakes import UNSPACED
 
 MAX_EXAMINED = 2000
 """How many texts of a loader are examined, the first ones."""
-MAX_DECODED = 64
-"""How many of them, if they are ids."""
+MAX_IDS = 64
+"""How many of them, if they are ids that nothing decodes, and how many if no texts are needed for anything else."""
 _MAX_WITH_WORDS = 500
 """In how many of them words are compared, which takes longer."""
 _MAX_SEARCHED = 2000
 """How many characters of a text are searched."""
 _MIN_COMPARED = 100
-"""How many references a process must have, so that their words are a vocabulary."""
+"""How many references there must be, so that their words are a vocabulary."""
 _MAX_CANDIDATES = 10
-"""How many of the most frequent texts each process sends."""
+"""How many of the most frequent texts are kept."""
 _MAX_CHARACTERS = 80
 """How many characters of each of them."""
 _MIN_SOURCE = 16
@@ -141,14 +138,6 @@ class Evidence:
     def count(self) -> int:
         """The number of sentences."""
         return self.pairs["sentences"]
-
-    def __add__(self, other: Evidence) -> Evidence:
-        added = Evidence(*(own + others for own, others in zip(vars(self).values(), vars(other).values())))
-        for texts in (added.outputs, added.answers):  # as if one process had counted all
-            kept = texts.most_common(_MAX_CANDIDATES)
-            texts.clear()
-            texts.update(dict(kept))
-        return added
 
 
 def examine(sentences: Sequence[Sentence], logit_widths: Counter[tuple[int, int]] | None = None) -> Evidence:

@@ -1,4 +1,4 @@
-"""The options of an evaluator: their types, their checks, and which of them processes must agree on."""
+"""The options of an evaluator: their types, their checks, and what must be the same in all processes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from torchmetrics import Metric
 from lightning_bleu.bleu import BLEU_OPTIONS
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.messages import check_choice
-from lightning_bleu.core.processes import process_count, run_in_all
 from lightning_bleu.core.resampling import check_share
-from lightning_bleu.core.settings import Decoder, Settings, check_integer, describe, to_plain, unknown_options
+from lightning_bleu.core.settings import Decoder, Settings, check_integer, describe, unknown_options
 from lightning_bleu.evaluation.metric_facts import known_scorers
 from lightning_bleu.evaluation.names import Naming
 
@@ -195,45 +194,29 @@ def check_names_of_options(
     raise unknown_options(unknown, ["metrics", *known, *BLEU_OPTIONS])
 
 
-def agree_on_metrics(
-    options: Options,
-    metrics: Mapping[str, EvaluatorMetric],
-    stage: str,
-    loader_names: Sequence[str],
-    decoder: Decoder | None,
-    best_checksum: Callable[[], int],
-    *,
-    has_extract: bool,
-) -> dict[str, EvaluatorMetric]:
-    """The metrics in the order of process 0. Collective.
+def describe_options(options: Options, metrics: Mapping[str, EvaluatorMetric]) -> dict[str, Any]:
+    """What must be the same in all processes, as plain values.
 
     Args:
         options: the options. Loggers may differ: only those of process 0 are used.
         metrics: the metrics by name.
-        stage: ``"val"`` or ``"test"``.
-        loader_names: the names of the loaders.
-        decoder: what decodes ids.
-        best_checksum: returns a checksum of the best validations.
-        has_extract: whether a function finds the sentences in what a step returned.
-
-    Raises:
-        ValueError: in all processes, if anything else differs between them.
     """
-    if process_count() == 1:
-        return dict(metrics)
     plain = {option: getattr(options, option) for option in ("samples", "confidence", "compare_to", "log_name")}
-    plain |= {
-        "stage": stage,
-        "names of loaders": list(loader_names),
-        "extract": has_extract,
-        "checksum of the best validations": best_checksum(),
-        "decoder": to_plain(decoder),
+    return plain | {
         "parts": options.parts if isinstance(options.parts, bool) else sorted(options.parts),
         "only": None if options.only is None else sorted(set(options.only)),
         "translations": str(options.translations),
         "metrics": {name: _describe_metric(name, metric) for name, metric in metrics.items()},
     }
-    first, *others = run_in_all(lambda: plain)
+
+
+def check_agreement(described: Sequence[Mapping[str, Any]]) -> None:
+    """Raise a ValueError if processes have described something differently.
+
+    Args:
+        described: what must be the same, as plain values, in the order of the ranks.
+    """
+    first, *others = described
     for rank, other in enumerate(others, 1):
         for option, value in first.items():
             if value != other[option]:
@@ -241,7 +224,6 @@ def agree_on_metrics(
                     f"{option!r} must be the same in all processes, but is {value} in process 0, and {other[option]} "
                     f"in process {rank}"
                 )
-    return {name: metrics[name] for name in first["metrics"]}
 
 
 def _describe_metric(name: str, metric: EvaluatorMetric) -> dict[str, Any]:

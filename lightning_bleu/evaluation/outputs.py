@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from lightning_bleu.core.batch import Batch, Sources, read_sentences, read_sources, select_sentences
-from lightning_bleu.core.columns import read_groups, read_index, read_sample_mask
-from lightning_bleu.core.forms import BoolArray
+from lightning_bleu.core.batch import Batch, Sentence, Sources, read_sentences, read_sources, select_sentences
+from lightning_bleu.core.columns import read_groups, read_ids, read_index, read_sample_mask
+from lightning_bleu.core.forms import BoolArray, Strings
 from lightning_bleu.core.settings import Settings
 
 
@@ -28,6 +28,7 @@ class Output(NamedTuple):
         sample_mask: which sentences count.
         index: their positions in the dataset.
         group: the labels of their groups.
+        id: what they are called, which is recorded and shown.
     """
 
     preds: Any
@@ -36,6 +37,7 @@ class Output(NamedTuple):
     sample_mask: Any = None
     index: Any = None
     group: Any = None
+    id: Any = None
 
 
 class ReadOutput(NamedTuple):
@@ -46,29 +48,41 @@ class ReadOutput(NamedTuple):
         mask: which of them count; all when None.
         sources: their sources; None if there are none.
         groups: the labels of their groups; None if there are none.
+        ids: what they are called; None if the step returned none.
     """
 
     batch: Batch
     mask: BoolArray | None = None
     sources: Sources | None = None
     groups: list[str] | None = None
+    ids: list[str | int] | None = None
 
     @property
     def has_sentences(self) -> bool:
         """Whether any sentence counts."""
         return self.batch.sentence_count > 0 and (self.mask is None or bool(self.mask.any()))
 
-    def select(self) -> Batch:
+    def select(self) -> ReadOutput:
         """The sentences that count."""
-        return self.batch if self.mask is None else select_sentences(self.batch, self.mask)
+        mask = self.mask
+        if mask is None:
+            return self
+        return ReadOutput(
+            select_sentences(self.batch, mask),
+            sources=None if self.sources is None else self.sources.select(mask),
+            groups=None if self.groups is None else list(compress(self.groups, mask)),
+            ids=None if self.ids is None else list(compress(self.ids, mask)),
+        )
 
-    def select_sources(self) -> Sources | None:
-        """The sources of the sentences that count."""
-        return self.sources if self.sources is None or self.mask is None else self.sources.select(self.mask)
-
-    def select_groups(self) -> list[str] | None:
-        """The labels of the sentences that count."""
-        return self.groups if self.groups is None or self.mask is None else list(compress(self.groups, self.mask))
+    def to_sentences(self) -> Iterator[Sentence]:
+        """The sentences as text. Ids that nothing decodes are shown as numbers."""
+        nothing = [None] * self.batch.sentence_count
+        sources = nothing if self.sources is None else self.sources.lines()
+        is_tokenized = not isinstance(self.batch.segments, Strings)
+        for (hypothesis, references), source, group, name in zip(
+            self.batch.texts(), sources, self.groups or nothing, self.ids or nothing
+        ):
+            yield Sentence(hypothesis, references, source, is_tokenized, group, name)
 
     def keep_groups(self, labels: Collection[str]) -> ReadOutput:
         """The same with a mask that drops the sentences of other groups, and those without a label.
@@ -76,7 +90,7 @@ class ReadOutput(NamedTuple):
         Example:
             >>> from lightning_bleu.core.batch import read_batch
             >>> batch = read_batch(["a", "b"], ["a", "c"], Settings.from_options())
-            >>> ReadOutput(batch, groups=["de", "zh"]).keep_groups(["zh"]).select().texts()
+            >>> ReadOutput(batch, groups=["de", "zh"]).keep_groups(["zh"]).select().batch.texts()
             [('b', ['c'])]
         """
         is_kept = np.zeros(self.batch.sentence_count, bool)
@@ -97,6 +111,7 @@ def read_output(output: Output, settings: Settings) -> ReadOutput:
         read_sample_mask(output.sample_mask, count),
         None if output.source is None else read_sources(output.source, count, settings),
         None if output.group is None else read_groups(output.group, count),
+        None if output.id is None else read_ids(output.id, count),
     )
 
 
@@ -115,7 +130,7 @@ def read_step(value: Any, step: str, origin: str, loader: str = "") -> Output:
 
     Example:
         >>> read_step({"preds": ["a"], "target": ["b"], "loss": 1.0}, "validation_step", "validation_step")
-        Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None, group=None)
+        Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None, group=None, id=None)
     """
     if isinstance(value, Mapping) and {"preds", "target"} <= set(value):
         return Output(**{name: value[name] for name in Output._fields if name in value})
@@ -156,6 +171,7 @@ _MEANT = {
     "sources": "source",
     "indices": "index",
     "groups": "group",
+    "ids": "id",
     "sample_masks": "sample_mask",
 }
 """Keys that steps return for what this package calls otherwise."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.mistakes import Mistake
-from lightning_bleu.core.processes import run_in_all, run_in_process_0
 from lightning_bleu.core.scoring import Report, Scorer
 from lightning_bleu.evaluation.names import MEAN, Name
 from lightning_bleu.evaluation.result import Result
@@ -36,33 +34,50 @@ class Scored:
     mean_of: Sequence[Name] = ()
 
 
+class Undefined(NamedTuple):
+    """A ratio of a validation whose denominator is 0, so that it has no score."""
+
+    name: Name
+
+    @property
+    def mistake(self) -> Mistake:
+        """The warning about it."""
+        where = "/".join(filter(None, [self.name.loader, self.name.group]))
+        of_where = f" of {where!r}" if where else ""
+        message = (
+            f"{self.name.key!r}{of_where} is a ratio whose denominator is 0, such as errors per word of empty "
+            "references. It has no score, and is not a part of any mean."
+        )
+        return message, message
+
+
 def score_loaders(
-    metrics: Mapping[str, EvaluatorMetric],
-    loaders: Sequence[Sentences],
-    optional: Collection[str] = (),
-    mistakes: list[Mistake] | None = None,
-) -> list[Scored]:
-    """The scores of the sentences of all processes. Collective.
+    metrics: Mapping[str, EvaluatorMetric], loaders: Sequence[Sentences], optional: Collection[str] = ()
+) -> tuple[list[Scored], list[Undefined]]:
+    """The scores of sentences.
 
     Args:
         metrics: the metrics by name.
         loaders: the sentences of each loader.
         optional: the names of components to compute besides the default ones.
-        mistakes: gets a mistake for each ratio without a denominator, which has no score.
 
     Returns:
         for each score of each metric: those of each loader, of its groups, and their mean; then the mean of loaders.
+        And the ratios without a denominator.
     """
-    mistakes = [] if mistakes is None else mistakes
     scored: list[Scored] = []
+    undefined: list[Undefined] = []
     for metric_name, metric in metrics.items():
         scored_by_name: dict[str, list[Scored]] = {}
         for sentences in loaders:
-            for score in _score_loader(metric_name, metric, sentences, optional, mistakes):
-                scored_by_name.setdefault(score.name.score, []).append(score)
+            for score in _score_loader(metric_name, metric, sentences, optional):
+                if isinstance(score, Undefined):
+                    undefined.append(score)
+                else:
+                    scored_by_name.setdefault(score.name.score, []).append(score)
         for scores_of_loaders in scored_by_name.values():
             scored += _add_means(scores_of_loaders)
-    return scored
+    return scored, undefined
 
 
 def _add_means(scored: Sequence[Scored]) -> list[Scored]:
@@ -92,74 +107,55 @@ def _average(name: Name, scored: Sequence[Scored]) -> Scored:
 
 
 def _score_loader(
-    metric_name: str,
-    metric: EvaluatorMetric,
-    sentences: Sentences,
-    optional: Collection[str],
-    mistakes: list[Mistake],
-) -> Iterator[Scored]:
-    """The scores of a loader and of its groups. Collective."""
-    if metric.columns:
-        measure = _read_counts
-    elif metric.corpus_level:
-        measure = _call_in_process_0
-    else:
-        measure = _call_in_each_process
-    for name, statistics in measure(metric_name, metric, sentences):
-        scorer = metric.scorer_of(metric_name, name.score)
-        yield from _score_statistics(name, scorer, statistics, sentences, optional, mistakes)
+    metric_name: str, metric: EvaluatorMetric, sentences: Sentences, optional: Collection[str]
+) -> Iterator[Scored | Undefined]:
+    """The scores of a loader and of its groups."""
+    of_loader = Name(metric_name, sentences.loader)
+    answers = sentences.statistics.get(metric_name)
+    if answers is None:
+        answers = metric.score_texts(metric_name, sentences.texts) or {}
+    scorers = {score_name: metric.scorer_of(metric_name, score_name) for score_name in answers}
+    sums = [score_name for score_name, statistics in answers.items() if statistics.ndim == 1]  # without rows
+    for score_name, statistics in answers.items():
+        name, scorer = of_loader._replace(score=score_name), scorers[score_name]
+        if score_name in sums:
+            yield from _score_sum(name, scorer, statistics, optional=optional)
+            continue
+        rows = SentenceRows(sentences.identity, statistics, scorer)
+        yield from _score_sum(name, scorer, statistics.sum(0), rows, optional)
+        for label, numbers in sentences.groups.items():
+            of_group = rows.select(numbers)
+            yield from _score_sum(name._replace(group=label), scorer, of_group.statistics.sum(0), of_group)
+    for label, numbers in sentences.groups.items() if sums else ():
+        answers_of_group = metric.score_texts(metric_name, [sentences.texts[number] for number in numbers]) or {}
+        for score_name in sums:
+            if score_name in answers_of_group:
+                statistics = answers_of_group[score_name]
+                total = statistics if statistics.ndim == 1 else statistics.sum(0)
+                yield from _score_sum(of_loader._replace(group=label, score=score_name), scorers[score_name], total)
 
 
-def _score_statistics(
+def _score_sum(
     name: Name,
     scorer: Scorer,
-    statistics: Tensor,
-    sentences: Sentences,
-    optional: Collection[str],
-    mistakes: list[Mistake],
-) -> Iterator[Scored]:
-    """The score of rows, and those of their groups; of a single sum of rows, only its score.
+    sums: Tensor,
+    rows: SentenceRows | None = None,
+    optional: Collection[str] | None = None,
+) -> Iterator[Scored | Undefined]:
+    """The score of a sum of rows.
 
     Args:
         name: what it is the score of.
-        scorer: how rows become the score.
-        statistics: rows of shape ``(sentences, columns)``, or a sum of shape ``(columns,)``.
-        sentences: the sentences.
-        optional: the names of components to compute besides the default ones.
-        mistakes: gets a mistake for each sum without a score.
+        scorer: how the sum becomes the score.
+        sums: the sum, shape ``(columns,)``.
+        rows: the rows, if there are any.
+        optional: the names of components to compute besides the default ones; no components when None.
     """
-    if statistics.ndim == 1:
-        if _has_score(name, scorer, statistics, mistakes):
-            report = scorer.report(statistics, None)
-            yield Scored(name, _to_result(scorer, report, optional))
-        return
-    rows = SentenceRows(sentences.identity, statistics, scorer)
-    sums = statistics.sum(0)
-    if _has_score(name, scorer, sums, mistakes):
-        report = scorer.report(sums, rows.input_counts)
-        result = _to_result(scorer, report, optional)
+    if scorer.is_defined(sums):
+        result = _to_result(scorer, scorer.report(sums, None if rows is None else rows.input_counts), optional)
         yield Scored(name, result, rows if math.isfinite(result.score) else None)
-    for label, numbers in sentences.groups.items():
-        name_of_group = name._replace(group=label)
-        rows_of_group = rows.select(numbers)
-        sums = rows_of_group.statistics.sum(0)
-        if _has_score(name_of_group, scorer, sums, mistakes):
-            result = _to_result(scorer, scorer.report(sums, rows_of_group.input_counts))
-            yield Scored(name_of_group, result, rows_of_group if math.isfinite(result.score) else None)
-
-
-def _has_score(name: Name, scorer: Scorer, sums: Tensor, mistakes: list[Mistake]) -> bool:
-    """Whether a sum of rows has a score. It is no mistake if 0/0 has none."""
-    is_defined = scorer.is_defined(sums)
-    if not is_defined and sums.any():
-        where = "/".join(filter(None, [name.loader, name.group]))
-        of_where = f" of {where!r}" if where else ""
-        message = (
-            f"{name.key!r}{of_where} is a ratio whose denominator is 0, such as errors per word of empty references. "
-            "It has no score, and is not a part of any mean."
-        )
-        mistakes.append((message, message))
-    return is_defined
+    elif sums.any():  # it is no mistake if 0/0 has no score
+        yield Undefined(name)
 
 
 def _to_result(scorer: Scorer, report: Any, optional: Collection[str] | None = None) -> Result:
@@ -178,56 +174,3 @@ def _to_result(scorer: Scorer, report: Any, optional: Collection[str] | None = N
         higher_is_better=scorer.higher_is_better,
         percent=scorer.percent,
     )
-
-
-# What a metric has counted in a loader, with the name of its score
-
-
-def _read_counts(metric_name: str, metric: EvaluatorMetric, sentences: Sentences) -> Iterator[tuple[Name, Tensor]]:
-    """What a metric has counted batch by batch."""
-    yield Name(metric_name, sentences.loader), sentences.statistics(metric_name)
-
-
-def _call_in_each_process(
-    metric_name: str, metric: EvaluatorMetric, sentences: Sentences
-) -> Iterator[tuple[Name, Tensor]]:
-    """What a metric of texts gives to the sentences of each process. Collective."""
-    texts = sentences.read_local()
-    answers = run_in_all(lambda: metric.score_texts(metric_name, texts) if texts else {})
-    score_names = {tuple(sorted(answer)) for answer in answers if answer}
-    some_are_none = any(answer is None for answer in answers)
-    if len(score_names) > 1 or (score_names and some_are_none):
-        raise ValueError(
-            f"the metric {metric_name!r} returned None in some processes only, or scores with different names: return "
-            "the same scores in all, or None in all"
-        )
-    owned = [sentences.owned_by(process) for process in range(len(answers))]
-    order = torch.cat(owned).argsort()
-    answers_with_scores = [answer for answer in answers if answer]
-    for score_name in answers_with_scores[0] if answers_with_scores else ():
-        rows = torch.cat([answer[score_name] for answer in answers_with_scores])[order]
-        yield Name(metric_name, sentences.loader, score=score_name), rows
-
-
-def _call_in_process_0(
-    metric_name: str, metric: EvaluatorMetric, sentences: Sentences
-) -> Iterator[tuple[Name, Tensor]]:
-    """What a metric of texts says about all sentences; about each group as well, if it gives no rows. Collective."""
-    texts = sentences.read_all()
-
-    def call() -> dict[Name, Tensor]:
-        of_loader = Name(metric_name, sentences.loader)
-        answer = metric.score_texts(metric_name, texts) or {}
-        answers = {of_loader._replace(score=score_name): statistics for score_name, statistics in answer.items()}
-        without_rows = [score_name for score_name, statistics in answer.items() if statistics.ndim == 1]
-        if without_rows:
-            for label, numbers in sentences.groups.items():
-                answer_of_group = metric.score_texts(metric_name, [texts[number] for number in numbers]) or {}
-                for score_name in without_rows:
-                    if score_name in answer_of_group:
-                        statistics = answer_of_group[score_name]
-                        name = of_loader._replace(group=label, score=score_name)
-                        answers[name] = statistics if statistics.ndim == 1 else statistics.sum(0)
-        return answers
-
-    yield from run_in_process_0(call).items()

@@ -9,12 +9,12 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from lightning_bleu.core.processes import process_count, process_rank, sum_over_processes
 from lightning_bleu.core.resampling import PairedTest, interval_of, paired_test_of, score_resamples, sum_resamples
 from lightning_bleu.core.scoring import Scorer
 from lightning_bleu.evaluation.names import Name
@@ -49,10 +49,9 @@ class Resampled(NamedTuple):
 
 
 def resample(systems: Mapping[Name, Sequence[SentenceRows]], resamples: int, seed: int = 0) -> dict[Name, Resampled]:
-    """Score systems and bootstrap resamples of their sentences. Collective.
+    """Score systems and bootstrap resamples of their sentences.
 
     The resamples depend on the name of the loader only, so that another score changes none of them.
-    Each process sums up a share of them.
 
     Args:
         systems: the rows of the same sentences in each system, by the name of the score.
@@ -62,33 +61,22 @@ def resample(systems: Mapping[Name, Sequence[SentenceRows]], resamples: int, see
     names_by_loader: dict[str, list[Name]] = {}
     for name in systems:
         names_by_loader.setdefault(name.loader, []).append(name)
-    statistics = {name: [rows.statistics.double() for rows in of_name] for name, of_name in systems.items()}
-    shares: list[Tensor] = []
-    for loader, names in names_by_loader.items():
-        shares += sum_resamples(
-            [of_system for name in names for of_system in statistics[name]],
-            resamples,
-            seed=seed + zlib.crc32(loader.encode()),  # that of an empty name is 0
-            rank=process_rank(),
-            processes=process_count(),
-        )
-    if not shares:
-        return {}
-    widths = [share.shape[1] for share in shares]
-    sums = iter(sum_over_processes(torch.cat(shares, 1)).split_with_sizes(widths, 1))
     resampled = {}
-    for names in names_by_loader.values():
-        for name in names:
+    for loader, names in names_by_loader.items():
+        statistics = {name: [rows.statistics.double() for rows in systems[name]] for name in names}
+        seed_of_loader = seed + zlib.crc32(loader.encode())  # that of an empty name is 0
+        sums = iter(sum_resamples(list(chain(*statistics.values())), resamples, seed_of_loader))
+        for name, of_name in statistics.items():
             scorer = systems[name][0].scorer
-            scores = score_resamples(statistics[name], [next(sums) for _ in statistics[name]], scorer)
+            scores = score_resamples(of_name, [next(sums) for _ in of_name], scorer)
             resampled[name] = Resampled(scores, scorer, len(systems[name][0]))
-    return resampled
+    return {name: resampled[name] for name in systems}
 
 
 def resample_scored(
     scored: Sequence[Scored], systems: Mapping[Name, Sequence[SentenceRows]], resamples: int
 ) -> dict[Name, Resampled]:
-    """The same for scores of a validation, and for the means of its loaders. Collective.
+    """The same for scores of a validation, and for the means of its loaders.
 
     Args:
         scored: the scores of a validation.
@@ -112,7 +100,7 @@ def _average(members: Sequence[Resampled]) -> Resampled:
 
 
 def add_intervals(scored: Sequence[Scored], confidence: float) -> list[Scored]:
-    """The scores with their confidence intervals, where they have rows; those of groups have none. Collective."""
+    """The scores with their confidence intervals, where they have rows; those of groups have none."""
     systems = {score.name: [score.rows] for score in scored if score.rows is not None and not score.name.group}
     resampled = resample_scored(scored, systems, _RESAMPLES)
     with_intervals = []

@@ -1,8 +1,8 @@
-"""A validation that has been scored: all that is logged, written, and shown comes from this value."""
+"""A validation that process 0 has scored: all that is logged, written, and shown comes from this value."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -61,7 +61,6 @@ class Validation:
         numbers: everything that is logged, by logged name.
         findings: what stands out in its texts.
         new_best: what is saved of it, for the scores for which it is the best so far; see :class:`BestValidations`.
-        returned: whether steps returned something: True, False, or both.
     """
 
     naming: Naming
@@ -72,11 +71,28 @@ class Validation:
     numbers: Mapping[str, NamedNumber]
     findings: Sequence[Finding] = ()
     new_best: Mapping[str, SavedLoaders] = field(default_factory=dict)
-    returned: Collection[bool] = ()
 
     def findings_in(self, loader: str) -> list[Finding]:
         """What stands out in the texts of a loader."""
         return [finding for finding in self.findings if finding.where == loader]
+
+
+class Outcome(NamedTuple):
+    """What all processes get of a validation that process 0 has scored.
+
+    Attributes:
+        results, numbers, findings: see :class:`Validation`.
+        read: the number of batches that were read.
+        skipped: the number of batches for which the step returned nothing.
+        refused: the logged names that a logger of the trainer refuses, each with the reason.
+    """
+
+    results: Mapping[str, Result]
+    numbers: Mapping[str, NamedNumber]
+    findings: Sequence[Finding]
+    read: int
+    skipped: int
+    refused: Mapping[str, str]
 
 
 def group_by_loader(scored: Sequence[Scored], loaders: Sequence[Sentences]) -> list[ScoredLoader]:

@@ -19,7 +19,7 @@ from lightning_bleu.evaluation.monitors import describe_number
 from lightning_bleu.evaluation.names import Naming, check_names
 from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.positions import find_index
-from lightning_bleu.evaluator import Evaluator, StartedValidation
+from lightning_bleu.evaluator import Evaluator, Plan, StartedValidation
 from lightning_bleu.hugging_face.generator import GeneratorMixin
 
 _RESERVED = ("", "loss", "runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
@@ -128,21 +128,21 @@ class EvaluatorMixin(GeneratorMixin):
             self._started, self._batch_count = outer, outer_count
         if started is None:
             return output
-        validation = evaluator.score(started, may_replace=self._is_training)
-        if len(validation.returned) > 1:
+        outcome = evaluator.score(started, may_replace=self._is_training)
+        if outcome.read and outcome.skipped:
             raise ValueError(
                 "split returned None or Prompts without target for some batches only: do that for all of a dataset, or "
                 "for none"
             )
-        if True not in validation.returned:
+        if not outcome.read:
             return output
-        numbers = {logged: number.value for logged, number in validation.numbers.items()}
+        numbers = {logged: number.value for logged, number in outcome.numbers.items()}
         taken = sorted(numbers.keys() & output.metrics.keys())
         if taken:
             raise ValueError(f"compute_metrics returns {taken[0]!r}, like the evaluator: rename one of them")
         output.metrics.update(numbers)
         step, epoch = self._loaded or (self.state.global_step, self.state.epoch)
-        evaluator.publish(started, validation, step, epoch, shown_step=self.state.global_step)
+        evaluator.publish(started, outcome, step, epoch, shown_step=self.state.global_step)
         return output
 
     def _begin(self, evaluator: Evaluator, dataloader: Any, description: str, prefix: str) -> StartedValidation | None:
@@ -154,15 +154,16 @@ class EvaluatorMixin(GeneratorMixin):
         stage = "test" if description == "Prediction" else "val"
         decodes = hasattr(self.processing_class, "batch_decode")
         started = evaluator.begin(
-            stage,
-            [""],
-            [dataloader],
-            Origin("prediction_step"),
-            naming=_name_stage(evaluator, prefix, stage),
-            dataset=dataset,
-            decoder=self.processing_class if decodes else None,
-            loggers=self._find_loggers(stage),
-            device=self.args.device,
+            Plan(
+                stage=stage,
+                names=[""],
+                dataloaders=[dataloader],
+                origin=Origin("prediction_step"),
+                naming=_name_stage(evaluator, prefix, stage),
+                dataset=dataset,
+                decoder=self.processing_class if decodes else None,
+                loggers=self._find_loggers(stage),
+            )
         )
         _check_loader(dataloader)  # the evaluator counts what a stream has been read
         return started
@@ -181,7 +182,7 @@ class EvaluatorMixin(GeneratorMixin):
             started.collector.skip()
             loss, _, _ = super().prediction_step(model, inputs_of_loss, True, ignore_keys, **kwargs)
             return loss, None, None
-        if prompts.target is None and started.stage == "val":
+        if prompts.target is None and started.plan.stage == "val":
             names = [name for name, value in inputs.items() if value is not None]
             raise ValueError(
                 f"evaluate needs references, but split found none in a batch with {names}: set label_names in the "
@@ -213,8 +214,10 @@ class EvaluatorMixin(GeneratorMixin):
             self._open_record(trial)
             if not resume_from_checkpoint:
                 evaluator.load_state_dict({})
-                if evaluator.record is not None:
-                    evaluator.record.check_new("or resume that run with trainer.train(resume_from_checkpoint=...)")
+                record = evaluator.record
+                if record is not None:
+                    ways_out = "or resume that run with trainer.train(resume_from_checkpoint=...)"
+                    run_in_process_0(lambda: record.check_new(ways_out))
         self._is_training, self._loaded = True, None
         try:
             return super().train(resume_from_checkpoint, trial, *args, **kwargs)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache, partial
 from typing import Any
 
 from lightning_bleu.core.messages import WarnOnce
-from lightning_bleu.core.processes import run_in_process_0
 from lightning_bleu.evaluation.validation import Validation
 from lightning_bleu.observers.charts import lay_out_charts
 from lightning_bleu.observers.loader_view import make_view
@@ -16,27 +15,24 @@ from lightning_bleu.observers.samples import Samples
 
 
 class Dashboard:
-    """The loggers of process 0. In the other processes, there are none. The constructor is collective.
+    """The loggers that show a validation. In other processes than process 0, none is opened.
 
     Args:
-        loggers: the loggers of a trainer, which logs numbers itself.
-        own_loggers: the loggers of the evaluator, which get the numbers, too.
         warn: warns about loggers that fail, and tells which ones get numbers only.
     """
 
-    def __init__(
-        self,
-        loggers: Sequence[Any],
-        own_loggers: Sequence[Any],
-        warn: WarnOnce,
-    ) -> None:
+    def __init__(self, warn: WarnOnce) -> None:
         self._warn = warn
         self._trainer_adapters: list[LoggerAdapter] = []
         self._own_adapters: list[LoggerAdapter] = []
-        run_in_process_0(lambda: self._open(loggers, own_loggers))
 
-    def _open(self, loggers: Sequence[Any], own_loggers: Sequence[Any]) -> None:
-        """Open the loggers, in process 0."""
+    def open(self, loggers: Sequence[Any], own_loggers: Sequence[Any] = ()) -> None:
+        """Open loggers.
+
+        Args:
+            loggers: the loggers of a trainer, which logs numbers itself.
+            own_loggers: the loggers of the evaluator, which get the numbers, too.
+        """
         self._trainer_adapters = [self._adapt(logger) for logger in loggers]
         self._own_adapters = [self._adapt(logger) for logger in own_loggers if logger not in loggers]
 
@@ -57,15 +53,12 @@ class Dashboard:
             self._warn(message, warn=rank_zero_info)
         return adapter
 
-    def find_refused(self, validation: Validation) -> dict[str, str]:
-        """The logged names that a logger of the trainer refuses, each with the reason. Collective."""
-        return run_in_process_0(
-            lambda: {
-                name: reason
-                for adapter in self._trainer_adapters
-                for name, reason in adapter.find_refused(validation.numbers).items()
-            }
-        )
+    def find_refused(self, names: Collection[str]) -> dict[str, str]:
+        """The logged names that a logger of the trainer refuses, each with the reason."""
+        refused: dict[str, str] = {}
+        for adapter in self._trainer_adapters:
+            refused |= adapter.find_refused(names)
+        return refused
 
     def show(
         self,

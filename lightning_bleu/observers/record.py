@@ -17,7 +17,6 @@ from torch import Tensor
 
 from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.messages import WarnOnce
-from lightning_bleu.core.processes import run_in_process_0
 from lightning_bleu.evaluation.findings import Finding
 from lightning_bleu.evaluation.names import column_name
 from lightning_bleu.evaluation.scores import Scored
@@ -55,9 +54,9 @@ class Record:
         self._has_written = False
         self._scores = self.folder / "scores.jsonl"
         # Asked once: later, half a line may be one that another run is writing.
-        self._line_break = run_in_process_0(lambda: b"\n" if ends_in_half_a_line(self._scores) else b"")
+        self._line_break = b"\n" if ends_in_half_a_line(self._scores) else b""
         # The translations that lines point to, also deleted ones: their names are not given again.
-        self._recorded_files: set[Path] = run_in_process_0(lambda: set(self._find_recorded_files()))
+        self._recorded_files: set[Path] = set(self._find_recorded_files())
 
     def _find_recorded_files(self) -> Iterator[Path]:
         lines, _ = parse_lines(self._scores)  # a training keeps none of them
@@ -73,7 +72,7 @@ class Record:
         Raises:
             ValueError: if it does, with the ways out.
         """
-        if not self._has_written and run_in_process_0(lambda: has_translations(self.folder)):
+        if not self._has_written and has_translations(self.folder):
             raise ValueError(
                 f"{str(self.folder)!r} has the translations of another training run: use another folder for each run, "
                 f"{ways_out}"
@@ -85,7 +84,7 @@ class Record:
         Raises:
             ValueError: if it cannot be created, or if files cannot be written there.
         """
-        run_in_process_0(lambda: check_folder(name_folder(self.folder, *names)))
+        check_folder(name_folder(self.folder, *names))
 
     def write(self, validation: Validation, *, step: int, epoch: float | None) -> None:
         """Write the sentences of a validation, a line for each score, and one for each file without any. Collective.
@@ -107,10 +106,10 @@ class Record:
             with TranslationFiles(self.folder) as files:  # only process 0 adds some
                 for loader in validation.loaders:
                     _add(files, loader, folders[loader.name], step)
-                placed = run_in_process_0(lambda: files.place(self._recorded_files))
+                placed = files.place(self._recorded_files)
                 names = {name: placed[folder].relative_to(self.folder).as_posix() for name, folder in folders.items()}
                 lines = list(_list_lines(validation, names, step, epoch))
-                changed = run_in_process_0(lambda: self._complete(files, lines))
+                changed = self._complete(files, lines)
         except OSError as error:
             advice = "Nothing of this validation was recorded: make room, or set 'translations' to another folder"
             raise OSError(error.errno, f"{error.strerror}. {advice}", error.filename) from error
@@ -138,14 +137,14 @@ class Record:
 def _add(files: TranslationFiles, loader: ScoredLoader, folder: Path, step: int) -> None:
     """Prepare the files of a loader. Collective."""
     sentences = loader.sentences
-    texts = sentences.read_all()
+    texts = sentences.texts
     index = None if sentences.index is None else sentences.index.tolist()
 
     def add() -> None:  # in process 0, which scores the sentences alone
         sentence_scores = {key: rows.score_sentences() for key, rows in loader.rows.items()}
         files.add(texts, folder, step, sentence_scores, index)
 
-    run_in_process_0(add)
+    add()
 
 
 def _list_lines(

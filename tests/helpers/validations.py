@@ -9,12 +9,12 @@ from typing import Any
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, Interval, PairedTest
-from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.evaluator_metric import count_sentences
 from lightning_bleu.core.messages import WarnOnce
-from lightning_bleu.core.mistakes import Mistake
+from lightning_bleu.core.processes import exchange
 from lightning_bleu.core.resampling import interval_of, paired_test_of, resample_scores
 from lightning_bleu.evaluation.collector import SentenceCollector
+from lightning_bleu.evaluation.join import Joined
 from lightning_bleu.evaluation.loaders import Loader, Origin
 from lightning_bleu.evaluation.metric_facts import reserved_names, shared_reading
 from lightning_bleu.evaluation.names import Naming
@@ -23,6 +23,7 @@ from lightning_bleu.evaluation.passed_metrics import read_metrics
 from lightning_bleu.evaluation.scores import score_loaders
 from lightning_bleu.evaluation.sentences import Sentences
 from lightning_bleu.evaluation.validation import Validation, group_by_loader, name_numbers
+from lightning_bleu.evaluator import Evaluator, StartedValidation
 
 
 class Counting:
@@ -61,11 +62,11 @@ def count(
 def score(counting: Counting, naming: Naming | None = None, parts: bool | Sequence[str] = True) -> Validation:
     """Score what was counted, without intervals and comparisons."""
     naming = naming or Naming()
-    loaders = counting.collector.gather()
-    mistakes: list[Mistake] = []
+    joined = join(counting)
+    loaders = joined.loaders
     named_parts = () if isinstance(parts, bool) else parts
-    scored = score_loaders(counting.metrics, loaders, named_parts, mistakes)
-    WarnOnce().about_all([*mistakes, *counting.collector.find_mistakes()])
+    scored, undefined = score_loaders(counting.metrics, loaders, named_parts)
+    WarnOnce().about_all([*(score.mistake for score in undefined), *joined.mistakes])
     return Validation(
         naming,
         counting.metrics,
@@ -76,15 +77,22 @@ def score(counting: Counting, naming: Naming | None = None, parts: bool | Sequen
     )
 
 
+def join(counting: Counting) -> Joined:
+    """What all processes have counted, in each of them."""
+    return exchange(counting.collector.close, counting.collector.join)
+
+
 def gather(counting: Counting) -> Sentences:
     """The sentences of the only loader."""
     (loader,) = score(counting).loaders
     return loader.sentences
 
 
-def read_all(sentences: Sentences) -> list[Sentence]:
-    """All texts that are kept."""
-    return sentences.read(sentences.readable)
+def score_started(evaluator: Evaluator, started: StartedValidation, **options: bool) -> Validation:
+    """The scores of a validation of a single process."""
+    evaluator.score(started, **options)
+    assert started.validation is not None
+    return started.validation
 
 
 # What metrics alone say
