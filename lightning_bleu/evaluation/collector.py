@@ -1,4 +1,4 @@
-"""What a process does with the batches of a validation: each is read, counted, and kept. Together they are its share."""
+"""What a process does with the batches of a validation: each is read, counted, and kept, and all are its share."""
 
 from __future__ import annotations
 
@@ -88,22 +88,22 @@ class LocalSentences:
         self.texts += texts
         if len(self.texts) > 2 * max_texts:
             self.texts = find_first(self.texts, max_texts)
-            self.last_position = self.texts[-1].position
+            self.last_position = max(text.position for text in self.texts)
 
 
 def find_first(texts: list[PlacedText], count: float) -> list[PlacedText]:
-    """The texts at the first positions, in their order: this many, and others at the last of these positions.
+    """The texts at this many first positions. (A position may have several, because of repeats and of groups.)
 
     Example:
         >>> texts = [PlacedText(position, row, Sentence("a", ["a"])) for row, position in enumerate([7, 5, 5, 9])]
         >>> [text.row for text in find_first(texts, 1)]
         [1, 2]
     """
-    if len(texts) <= count:
+    positions = sorted({text.position for text in texts})
+    if len(positions) <= count:
         return texts
-    in_order = sorted(texts, key=lambda text: text.position)
-    last_position = in_order[int(count) - 1].position
-    return [text for text in in_order if text.position <= last_position]
+    last_position = positions[int(count) - 1]
+    return [text for text in texts if text.position <= last_position]
 
 
 class SentenceCollector:

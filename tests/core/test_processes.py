@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
-from lightning_bleu.core.processes import gather_objects, process_count, process_rank, run_in_process_0
+from lightning_bleu.core.processes import exchange, process_count, process_rank, run_in_process_0
 from tests.helpers.process_groups import ProcessPool
 
 # One process
@@ -16,7 +16,7 @@ from tests.helpers.process_groups import ProcessPool
 
 def test_a_process_without_a_group_is_the_only_one() -> None:
     assert (process_count(), process_rank()) == (1, 0)
-    assert gather_objects("own") == ["own"]
+    assert exchange(lambda: "own", list) == ["own"]
     assert run_in_process_0(lambda: "result") == "result"
     with pytest.raises(ValueError, match="wrong"):
         run_in_process_0(partial(fail, ValueError("wrong")))
@@ -44,8 +44,18 @@ def fail(error: Exception) -> NoReturn:
     raise error
 
 
+def fail_in(process: int, rank: int) -> None:
+    if rank == process:
+        raise ValueError(f"in process {process}")
+
+
+def cannot_send(rank: int) -> Any:
+    """A value of process 1 that cannot be pickled."""
+    return threading.Lock() if rank == 1 else rank
+
+
 def work(rank: int, world_size: int) -> tuple[tuple[int, int], list[str], list[int], str, list[str]]:
-    """All collectives but those of states: what they return, which process called the function, and its errors."""
+    """What the processes exchange, which process called the function, and errors."""
     calls: list[int] = []
 
     def function() -> str:
@@ -53,19 +63,30 @@ def work(rank: int, world_size: int) -> tuple[tuple[int, int], list[str], list[i
         return f"result of {rank}"
 
     result, errors = run_in_process_0(function), []
-    for error in (OSError(28, "No space left"), HasLock(), HasTwoArguments("nothing", "here")):
+    fails: list[Any] = [OSError(28, "No space left"), HasLock(), HasTwoArguments("nothing", "here")]
+    exchanges = [partial(run_in_process_0, partial(fail, error)) for error in fails]
+    exchanges.append(partial(exchange, partial(fail_in, 2, rank), list))
+    exchanges.append(partial(exchange, partial(cannot_send, rank), len))
+    exchanges.append(partial(run_in_process_0, threading.Lock))
+    for function_that_fails in exchanges:
         try:
-            run_in_process_0(partial(fail, error))
+            function_that_fails()
         except Exception as caught:
             errors.append(f"{type(caught).__name__}: {caught}")
-    return (process_count(), process_rank()), gather_objects(f"value of {rank}"), calls, result, errors
+    return (process_count(), process_rank()), exchange(lambda: f"value of {rank}", list), calls, result, errors
 
 
 @pytest.mark.slow
-def test_process_0_works_for_all_and_all_get_its_result_or_its_error(pool: ProcessPool) -> None:
+def test_process_0_gets_all_values_and_all_get_its_answer_or_its_error(pool: ProcessPool) -> None:
     values = [f"value of {rank}" for rank in range(3)]
     errors = ["OSError: [Errno 28] No space left", "RuntimeError: HasLock: locked"]
-    errors.append("RuntimeError: HasTwoArguments: nothing in here")
+    errors += ["RuntimeError: HasTwoArguments: nothing in here", "ValueError: in process 2"]
+    errors += ["TypeError: cannot pickle '_thread.lock' object"] * 2
     for rank, found in enumerate(pool.run(3, work)):
-        called = rank == 0
-        assert found == ((3, rank), values * called, [0] * called, "result of 0", errors)
+        *rest, own_errors = found
+        assert rest == [(3, rank), values, [0] * (rank == 0), "result of 0"]
+        assert own_errors[0] == errors[0]
+        assert [error.split(": ", 1)[-1] for error in own_errors] == [error.split(": ", 1)[-1] for error in errors] or (
+            rank == 0  # its own error as it is
+        )
+        assert own_errors[3:] == errors[3:]

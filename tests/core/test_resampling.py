@@ -188,25 +188,22 @@ def test_a_seed_determines_the_draws_and_leaves_the_generators_of_pytorch_alone(
         sum_resamples(SYSTEMS, 20, 0.5)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("processes", [1, 2, 3])
-def test_processes_that_draw_a_share_each_draw_what_one_does(processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the first resamples are the same, however many there are."""
-    monkeypatch.setattr(resampling, "_MAX_WEIGHTS", 100)
+def test_the_first_resamples_are_the_same_however_many_there_are_and_in_chunks_of_any_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     whole = sum_resamples(SYSTEMS, 99, 3)
-    shares = [sum_resamples(SYSTEMS, 99, 3, rank=rank, processes=processes) for rank in range(processes)]
-    for sums, shares_of_system in zip(whole, zip(*shares)):
-        assert torch.equal(torch.stack(shares_of_system).sum(0), sums)
-        assert (torch.stack(shares_of_system).any(-1).sum(0) == 1).all()  # each resample is drawn once
-    for sums, first in zip(whole, sum_resamples(SYSTEMS, 11, 3)):
-        assert torch.equal(sums[:11], first)
+    for most, count in ((2**18, 11), (100, 99), (1000, 50)):
+        monkeypatch.setattr(resampling, "_MAX_WEIGHTS", most)
+        for sums, first in zip(whole, sum_resamples(SYSTEMS, count, 3)):
+            assert torch.equal(sums[:count], first)
 
 
 def test_memory_does_not_grow_with_the_number_of_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
 
-    def record_size(weights: torch.Tensor, generator: torch.Generator) -> None:
-        sizes.append(weights.numel())
-        draw_with_replacement(weights, generator)
+    def record_size(resamples: int, sentences: int, generator: np.random.Generator) -> Any:
+        sizes.append(resamples * sentences)
+        return draw_with_replacement(resamples, sentences, generator)
 
     monkeypatch.setattr(resampling, "draw_with_replacement", record_size)
     for most in (1, 100, 1000):
@@ -216,14 +213,8 @@ def test_memory_does_not_grow_with_the_number_of_resamples(monkeypatch: pytest.M
         sizes.clear()
 
 
-def draw_many(resamples: int, sentences: int, seed: int = 0) -> torch.Tensor:
-    weights = torch.empty(resamples, sentences, dtype=torch.uint8)
-    draw_with_replacement(weights, resampling._make_generator(seed, chunk=0))
-    return weights
-
-
 def test_draws_are_fair() -> None:
-    weights = draw_many(2000, 10).double()
+    weights = draw_with_replacement(2000, 10, np.random.default_rng(0))
     assert (weights.sum(1) == 10).all()
     assert scipy.stats.chisquare(weights.sum(0)).pvalue > 0.001
     # binomial: 10 draws, each of which takes a sentence with probability 1 / 10, have variance 10 * 0.1 * 0.9
@@ -234,7 +225,7 @@ def test_sums_are_exact(rng: random.Random) -> None:
     """Of integers below 2 ** 53, in any order."""
     sentences = torch.tensor([[rng.randrange(2**40) for _ in range(3)] for _ in range(50)])
     (sums,) = sum_resamples([sentences.double()], 20, seed=4)
-    assert sums.long().tolist() == (draw_many(20, 50, seed=4).long() @ sentences).tolist()
+    assert sums.long().tolist() == sentences[torch.from_numpy(draw_resamples(20, 50, seed=4))].sum(1).tolist()
 
 
 def test_results_are_the_same_under_any_default_device() -> None:

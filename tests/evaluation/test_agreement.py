@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric
-from lightning_bleu.evaluation.options import Options, agree_on_metrics
+from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric
 from lightning_bleu.evaluation.passed_metrics import read_metrics
 from lightning_bleu.tasks import ROUGE
 from tests.helpers.callback_metrics import errors, exact, make_metrics
 from tests.helpers.process_groups import ProcessPool
+from tests.helpers.validations import begin
 
 
 class Setup(NamedTuple):
@@ -37,13 +37,10 @@ class Setup(NamedTuple):
 
 def agree(setup: Setup) -> list[str]:
     """The names of the metrics in the order on which the processes agree."""
-    metrics = read_metrics(setup.metrics)
-    options = Options(metrics=setup.metrics, **setup.options)
-    agreed = agree_on_metrics(
-        options, metrics, setup.stage, setup.loaders, setup.decoder, lambda: 0, has_extract=setup.has_extract
-    )
-    assert all(agreed[name] is metrics[name] for name in metrics)
-    return [*agreed]
+    evaluator = Evaluator(setup.metrics, **{**setup.options, "loggers": ()})
+    started = begin(evaluator, setup.loaders, stage=setup.stage, decoder=setup.decoder, has_extract=setup.has_extract)
+    assert all(started.metrics[name] is metric for name, metric in evaluator.metrics.items())
+    return [*started.metrics]
 
 
 def agree_in_process(rank: int, processes: int, cases: list[list[Setup]]) -> list[Any]:

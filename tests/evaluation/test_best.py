@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import warnings
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,18 +15,14 @@ import torch
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, Evaluator, FunctionMetric, PairedTest, Result
-from lightning_bleu.bleu import BLEUScorer
 from lightning_bleu.core.verdict import Verdict, default_resamples, judge
 from lightning_bleu.evaluation.best import STATE_FORMAT, BestValidations, check_state, to_saved
-from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.scores import score_loaders
 from lightning_bleu.tasks import WER
 from tests.helpers import validations
-from tests.helpers.callback_metrics import try_to
-from tests.helpers.process_groups import ProcessPool
-from tests.helpers.validations import Counting, rows_of
+from tests.helpers.validations import Counting, begin, join, rows_of
 
 SENTENCES = torch.randint(3, 50, (60, 12), generator=torch.Generator().manual_seed(0))
 BLEU = CorpusBLEU(pad_id=0)
@@ -64,7 +59,7 @@ def compare_loaders(
     counting = Counting({"bleu": metric}, [*outputs])
     for number, output in enumerate(outputs.values()):
         counting.collector.update(output, 0, number)
-    scored, naming = score_loaders(counting.metrics, counting.collector.gather()), Naming()
+    (scored, _), naming = score_loaders(counting.metrics, join(counting).loaders), Naming()
     found = best.find(scored, naming, may_compare=True, may_replace=may_replace)
     compared, new = best.compare(scored, found)
     before = [(one.name, one.result.score, one.rows) for one in scored]
@@ -158,11 +153,11 @@ def test_a_score_of_which_neither_is_better_is_not_compared() -> None:
 
 def finish(evaluator: Evaluator, output: Output, **options: bool) -> Result:
     """A validation of an evaluator."""
-    started = evaluator.begin("val", [""], [None], CALL)
+    started = begin(evaluator)
     started.collector.update(output)
-    validation = evaluator.score(started, **options)
-    evaluator.publish(started, validation, 1)
-    return validation.results["val_bleu"]
+    outcome = evaluator.score(started, **options)
+    evaluator.publish(started, outcome, 1)
+    return outcome.results["val_bleu"]
 
 
 def test_a_validation_that_must_not_become_the_best_is_compared_all_the_same() -> None:
@@ -442,34 +437,6 @@ def test_a_checkpoint_does_not_hold_what_is_around_the_statistics(tmp_path: Path
     assert (tmp_path / "best.pt").stat().st_size < 20_000
 
 
-# Processes
-
-
-class Reversed(BLEUScorer):
-    """BLEU with the opposite order."""
-
-    def score(self, statistics: Tensor) -> Tensor:
-        return 1 - super().score(statistics)
-
-
-def compare_with_another_rounding(rank: int, processes: int, rights: tuple[float, float]) -> Tensor:
-    """The statistics of the best of two validations, whose scores have the opposite order in process 1."""
-    best, scorer = BestValidations(), (Reversed if rank else BLEUScorer)(BLEU.settings)
-    for right in rights:
-        compare(best, translate(right, index=range(60)), metric=scorer)
-    statistics: Tensor = saved(best)["statistics"]
-    return statistics
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("second", [0.8, 0.4], ids=["process 0 is better", "process 1 is better"])
-def test_process_0_decides_which_validation_is_the_best(second: float, pool: ProcessPool) -> None:
-    """The scores of processes can differ in the last bit. Here they have the opposite order, so that it matters."""
-    expected = statistics_of(translate(max(0.6, second)))
-    for statistics in pool.run(2, compare_with_another_rounding, (0.6, second)):
-        assert torch.equal(statistics, expected)
-
-
 def longest(hypotheses: list[str], references: list[list[str]]) -> list[int]:
     """A number per sentence."""
     return [max(map(len, line.split())) for line in hypotheses]
@@ -485,27 +452,6 @@ def validate(evaluator: Evaluator, hypotheses: Sequence[str] = ("a b c", "d")) -
     evaluator.start()
     evaluator.update(hypotheses, ["a", "d"])
     return evaluator.finish(1)["val_f"]
-
-
-@pytest.mark.parametrize("states", [("better", None), ("better", "worse")], ids=["one has none", "they differ"])
-def test_processes_with_different_states_are_an_error(states: tuple[str | None, ...], pool: ProcessPool) -> None:
-    first, second = pool.run(2, validate_with_states, states)
-    assert first == second
-    assert re.match("ValueError: 'checksum of the best validations' must be the same in all processes, but is", first)
-
-
-def validate_with_states(rank: int, processes: int, states: tuple[str | None, ...]) -> str:
-    """The error of a validation that is compared with another one in each process."""
-    hypotheses = {"better": ["a b c", "d"], "worse": ["a", "d"]}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        resumed = Evaluator({"f": words}, compare_to="best")
-        for name, lines in hypotheses.items():
-            evaluator = Evaluator({"f": words}, compare_to="best")
-            validate(evaluator, lines)
-            if states[rank] == name:
-                resumed.load_state_dict(evaluator.state_dict())
-        return try_to(validate, resumed)
 
 
 # Functions under the same name

@@ -19,7 +19,7 @@ from tests.helpers.callback_metrics import checksum, exact, try_to
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.systems import TARGET as REFERENCES
 from tests.helpers.systems import A, B
-from tests.helpers.validations import Counting, count, gather, read_all, score
+from tests.helpers.validations import Counting, count, gather, join, score
 
 METRIC = CorpusBLEU(tokenizer="none", smoothing="exp")
 
@@ -46,7 +46,7 @@ def test_a_function_that_takes_sources_needs_them() -> None:
 
 def test_a_first_batch_with_an_error_does_not_decide_what_the_others_have() -> None:
     counting = Counting()
-    with pytest.raises(ValueError, match="'group' must hold one label per sentence"):
+    with pytest.raises(ValueError, match="'group' must hold a string per sentence, the label of its group"):
         count(counting, A, REFERENCES, index=range(4), group=["a"])
     count(counting, A, REFERENCES, index=range(4), group=["a"] * 4, sample_mask=[False])
     assert len(gather(count(counting, A, REFERENCES))) == 4
@@ -68,7 +68,7 @@ def test_a_loader_without_sources_among_others_is_an_error_of_functions_that_tak
     count(counting, A, REFERENCES, source=A)
     count(counting, A, REFERENCES, dataloader_idx=1)
     with pytest.raises(ValueError, match="returned 'source' for some loaders only: return it in all, or in none"):
-        counting.collector.gather()
+        join(counting)
 
 
 def test_a_loader_without_sources_among_others_is_no_error_if_no_metric_takes_them() -> None:
@@ -90,31 +90,51 @@ def test_a_warning_about_a_batch_is_said_once_for_all_metrics() -> None:
 
 def describe(counting: Counting) -> Any:
     """Everything that a validation knows when it ends."""
+    joined = join(counting)
     loaders = [
         (
             sentences.loader,
             sentences.identity.tolist(),
-            [sentences.statistics(name).tolist() for name in counting.metrics],
+            [{score: rows.tolist() for score, rows in sentences.statistics[name].items()} for name in counting.metrics],
             sentences.groups,
             None if sentences.index is None else sentences.index.tolist(),
-            read_all(sentences),
+            sentences.texts,
         )
-        for sentences in counting.collector.gather()
+        for sentences in joined.loaders
     ]
-    return loaders, counting.collector.returned
+    return loaders, joined.read, joined.skipped
 
 
-ONE_MORE: dict[str, Any] = {"preds": ["a"], "target": ["a"], "source": ["x"], "index": [4], "group": ["de"]}
+ONE_MORE: dict[str, Any] = {
+    "preds": ["a"],
+    "target": ["a"],
+    "source": ["x"],
+    "index": [4],
+    "group": ["de"],
+    "id": ["e"],
+}
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no reference": ({"target": []}, "ValueError: 'preds' has 1 sentence, 'target' 0: "),
     "no hypotheses": ({"preds": None}, "TypeError: 'preds' must be a list of strings"),
     "another mask": ({"sample_mask": [True] * 3}, "ValueError: 'sample_mask' must have one value"),
     "two sources": ({"source": ["x", "y"]}, "ValueError: 'source' has 2 sentences, 'preds' 1: "),
     "a position before 0": ({"index": [-1]}, "ValueError: 'index' must hold positions in the dataset, from 0"),
-    "two labels": ({"group": ["de", "fr"]}, "ValueError: 'group' must hold one label per sentence, got 2 for 1"),
+    "an id of another type": ({"id": [0.5]}, "TypeError: 'id' must hold a string or an integer per sentence, got"),
+    "two ids": ({"id": [1, 2]}, "ValueError: 'id' must hold a string or an integer per sentence, got 2 for 1"),
+    "two labels": (
+        {"group": ["de", "fr"]},
+        "ValueError: 'group' must hold a string per sentence, the label of",
+    ),
     "a reserved label": ({"group": ["mean"]}, "ValueError: the groups cannot have the name 'mean'"),
     "a second label": (
-        {"preds": ["a", "b"], "target": ["a", "b"], "source": ["a", "b"], "index": [4, 5], "group": ["de/x", "low"]},
+        {
+            "preds": ["a", "b"],
+            "target": ["a", "b"],
+            "source": ["a", "b"],
+            "index": [4, 5],
+            "group": ["de/x", "low"],
+            "id": [1, 2],
+        },
         "ValueError: the groups cannot have the name 'low'",
     ),
     "tokens": ({"preds": [["a"]], "target": [["a"]]}, "TypeError: the metric 'f' needs text, got tokens"),
@@ -127,7 +147,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 """Errors of a batch, also of the first one."""
 OTHER: dict[str, tuple[dict[str, Any], str]] = {
     f"no {field}": ({field: None}, f"ValueError: 'validation_step' returned {field!r} for some batches only")
-    for field in ("source", "index", "group")
+    for field in ("source", "index", "group", "id")
 }
 """Errors of a batch among others."""
 
@@ -143,8 +163,22 @@ OTHER: dict[str, tuple[dict[str, Any], str]] = {
 def test_after_an_error_it_is_as_if_there_had_been_no_batch(fields: dict[str, Any], message: str, before: int) -> None:
     """Also if the user turned warnings into errors."""
     batches: list[dict[str, Any]] = [
-        {"preds": A[:2], "target": REFERENCES[:2], "source": A[:2], "index": [2, 1], "group": ["de", "fr"]},
-        {"preds": A[2:], "target": REFERENCES[2:], "source": A[2:], "index": [0, 1], "group": ["zh", "zh"]},
+        {
+            "preds": A[:2],
+            "target": REFERENCES[:2],
+            "source": A[:2],
+            "index": [2, 1],
+            "group": ["de", "fr"],
+            "id": [7, 8],
+        },
+        {
+            "preds": A[2:],
+            "target": REFERENCES[2:],
+            "source": A[2:],
+            "index": [0, 1],
+            "group": ["zh", "zh"],
+            "id": ["c", 9],
+        },
     ]
     metrics = {"bleu": CorpusBLEU(), "f": checksum}
     counting, without = Counting(metrics), Counting(metrics)
@@ -179,7 +213,7 @@ def test_one_position_and_one_label_of_different_sentences_is_an_error() -> None
     assert len(gather(counting)) == 2
     count(counting, ["c"], ["c"], index=[7], group=["fr"])
     with pytest.raises(ValueError, match=r"^different sentences have the same 'index' 7: their references differ\."):
-        counting.collector.gather()
+        join(counting)
 
 
 def test_loaders_are_in_their_order_and_groups_in_that_of_the_alphabet() -> None:
@@ -216,7 +250,7 @@ def test_labels_of_one_loader_that_clash_are_an_error_of_the_end_and_of_two_load
     with pytest.raises(
         ValueError, match=r"^the names 'de' and 'de/x' of the groups clash, because de/\.\.\. is logged$"
     ):
-        counting.collector.gather()
+        join(counting)
 
 
 class Language(str, enum.Enum):
@@ -237,7 +271,7 @@ def test_the_sentences_of_other_groups_do_not_count() -> None:
     fields: dict[str, Any] = {"group": ["de", "fr", "de", "zh"], "index": [3, 2, 1, 0], "source": A}
     count(counting, A, REFERENCES, **fields, sample_mask=[True, True, False, True])
     sentences = gather(counting)
-    assert [(sentence.hypothesis, sentence.group) for sentence in read_all(sentences)] == [(A[3], "zh"), (A[0], "de")]
+    assert [(sentence.hypothesis, sentence.group) for sentence in sentences.texts] == [(A[3], "zh"), (A[0], "de")]
     expected = count(Counting(), [A[3], A[0]], [REFERENCES[3], REFERENCES[0]])
     assert score(counting).results["val_bleu"].score == score(expected).results["val_bleu"].score
 
@@ -248,14 +282,14 @@ def test_sentences_that_are_not_scored_are_checked_but_not_their_labels() -> Non
     assert count_kept(counting) == {"": 1, "/de": 1}
     with pytest.raises(ValueError, match="'preds' has 1 sentence, 'target' 0"):
         count(counting, ["a"], [], group=["fr"])
-    with pytest.raises(ValueError, match="'group' must hold one label per sentence"):
+    with pytest.raises(ValueError, match="'group' must hold a string per sentence, the label of its group"):
         count(counting, ["a"], ["a"], group=[])
 
 
 def test_without_labels_nothing_counts_where_only_some_do() -> None:
     counting = count(Counting(labels=["de"]), A, REFERENCES)
-    assert counting.collector.gather() == []
-    assert counting.collector.returned == {True}
+    joined = join(counting)
+    assert (joined.loaders, joined.read) == ([], 1)
 
 
 def test_batches_of_which_nothing_counts_may_have_other_fields() -> None:
@@ -268,8 +302,8 @@ def test_the_batches_of_a_loader_that_is_ignored_may_be_anything() -> None:
     counting = Counting(names=["news"], labels=[])
     assert counting.collector.loaders[0].is_ignored
     counting.collector.update(Output(5, 6, "x"), 7)
-    assert counting.collector.gather() == []
-    assert counting.collector.returned == set()
+    joined = join(counting)
+    assert (joined.loaders, joined.read, joined.skipped) == ([], 0, 0)
 
 
 # In several processes

@@ -363,12 +363,3 @@ def test_the_documentation_has_a_row_for_each_finding() -> None:
     page = (ROOT / "docs/reading_the_dashboard.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \[([a-z-]+)\]\{#([a-z-]+)\} \|", page, flags=re.MULTILINE)
     assert rows == [(key, key) for key in RULES]
-
-
-def test_evidence_of_parts_adds_up_to_that_of_all() -> None:
-    sentences = [Sentence(*fields) for fields in zip(PROMPTED, [[line] for line in REFERENCES], SOURCES)]
-    parts, whole = examine(sentences[:60]) + examine(sentences[60:]), examine(sentences)
-    assert (parts.hypotheses, parts.references) == (whole.hypotheses, whole.references)
-    assert parts.outputs == whole.outputs
-    metrics = read_metrics(CorpusBLEU())
-    assert find_findings(parts, metrics) == find_findings(whole, metrics)

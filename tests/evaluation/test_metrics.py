@@ -27,7 +27,6 @@ from torchmetrics.text import (
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric
 from lightning_bleu.core.settings import Settings
-from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.metric_facts import known_scorers, reserved_names, shared_reading
 from lightning_bleu.evaluation.monitors import describe_number
 from lightning_bleu.evaluation.names import Naming
@@ -48,7 +47,7 @@ from tests.helpers.callback_metrics import (
 from tests.helpers.error_rate import CorpusErrorRate
 from tests.helpers.lightning import validate
 from tests.helpers.metrics import all_bleu_components_of
-from tests.helpers.validations import Counting, count, score
+from tests.helpers.validations import Counting, begin, count, score, score_started
 
 HYPOTHESES, REFERENCES, _ = corpus_of(range(12))
 LINES = [references[-1] for references in REFERENCES]
@@ -356,11 +355,11 @@ def test_a_metric_scores_sentences_and_knows_whether_higher_is_better(metric: An
 def test_every_number_that_is_logged_is_understood_by_monitors(parts: Any) -> None:
     """Its direction is known, also below scores whose names are not known before."""
     evaluator = Evaluator(make_metrics(), parts=parts, confidence=0.9, compare_to="best")
-    started = evaluator.begin("val", ["news", "talks"], [None, None], CALL)
+    started = begin(evaluator, ["news", "talks"])
     for number in (0, 1):
         texts = ["the cat sat on the mat", "a b c"], [["the cat is on a mat"], ["a b d"]]
         started.collector.update(Output(*texts, source=["s", "t"], group=["de", "zh"]), None, number)
-    validation = evaluator.score(started)
+    validation = score_started(evaluator, started)
     results = {one.name: one.result for one in validation.scored}
     for logged, (name, _) in validation.numbers.items():
         described = describe_number(logged, Naming(), evaluator.metrics)

@@ -17,6 +17,8 @@ from sacrebleu.metrics.ter import TER
 from torchmetrics.text import WordErrorRate
 
 from lightning_bleu import CONVENTIONS, CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Result, corpus_bleu
+from lightning_bleu.core.processes import exchange
+from lightning_bleu.evaluation.join import Share
 from lightning_bleu.evaluation.names import Name
 from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.tasks import WER
@@ -33,7 +35,7 @@ from tests.helpers.metrics import bleu_components_of
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.systems import TARGET as REFERENCES
 from tests.helpers.systems import A, pick
-from tests.helpers.validations import Counting, count, score
+from tests.helpers.validations import Counting, count, score, score_joined
 
 HYPOTHESES, TARGETS, SOURCES = corpus_of(range(12))
 LINES = [references[-1] for references in TARGETS]
@@ -327,7 +329,11 @@ def score_groups(rank: int, world_size: int, is_split: bool) -> tuple[dict[Name,
     counting = Counting(metrics)
     if share.stop:
         count(counting, HYPOTHESES[share], TARGETS[share], **fields)
-    return scores_of(score(counting).scored), calls
+
+    def score_in_process_0(shares: list[Share]) -> dict[Name, float]:
+        return scores_of(score_joined(counting, counting.collector.join(shares)).scored)
+
+    return exchange(counting.collector.close, score_in_process_0), calls
 
 
 @pytest.mark.slow

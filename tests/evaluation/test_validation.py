@@ -11,7 +11,6 @@ import torch
 from sacrebleu.metrics.ter import TER
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, Result
-from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.names import Name, Naming
 from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.validation import Validation
@@ -20,7 +19,7 @@ from tests.helpers.files import read_scores
 from tests.helpers.metrics import bleu_components_of
 from tests.helpers.systems import TARGET as REFERENCES
 from tests.helpers.systems import A, B
-from tests.helpers.validations import Counting, count, score
+from tests.helpers.validations import Counting, begin, count, score
 
 BLEU = CorpusBLEU(tokenizer="none", smoothing="exp")
 
@@ -34,12 +33,13 @@ def evaluate(evaluator: Evaluator, preds: Any = A, target: Any = REFERENCES, **f
 
 def validate(evaluator: Evaluator, outputs: dict[str, Output], naming: Naming | None = None) -> Validation:
     """A validation of named loaders, with a batch each, which is scored and published."""
-    started = evaluator.begin("val", [*outputs], [None] * len(outputs), CALL, naming=naming)
+    started = begin(evaluator, [*outputs], naming=naming)
     for number, output in enumerate(outputs.values()):
         started.collector.update(output, None, number)
-    validation = evaluator.score(started)
-    evaluator.publish(started, validation, 1)
-    return validation
+    outcome = evaluator.score(started)
+    evaluator.publish(started, outcome, 1)
+    assert started.validation is not None
+    return started.validation
 
 
 # No sentences, no score
@@ -58,20 +58,22 @@ NOTHING: dict[str, dict[str, Any]] = {
 def test_without_sentences_there_is_no_result(nothing: dict[str, Any], grouped: bool, metric: Any) -> None:
     evaluator = Evaluator({"x": metric, "y": metric}, confidence=0.9, compare_to="best")
     for has_others in (False, True):
-        started = evaluator.begin("val", ["news", "talks"], [None, None], CALL)
+        started = begin(evaluator, ["news", "talks"])
         if nothing:
             labels = ["a"] * len(nothing["preds"]) if grouped else None
             started.collector.update(Output(**nothing, group=labels))
         if has_others:  # another loader has some
             started.collector.update(Output(["a"], ["a"], group=["b"] if grouped else None), None, 1)
-        validation = evaluator.score(started)
+        outcome = evaluator.score(started)
+        validation = started.validation
+        assert validation is not None
         names = ["/talks", "/talks/b", "/talks/mean", ""] if grouped else ["/talks", ""]
         expected = [f"val_{name}{loader}" for name in "xy" for loader in names] if has_others else []
         assert [*validation.results] == expected
         assert bool(validation.numbers) is has_others
         assert [loader.name for loader in validation.loaders] == (["talks"] if has_others else [])
         assert len({validation.results[logged].score for logged in expected}) == has_others
-        evaluator.publish(started, validation, 1)
+        evaluator.publish(started, outcome, 1)
         compared = evaluator.state_dict().get("best", {})
         assert [*compared] == (["val_x", "val_y"] if has_others and isinstance(metric, CorpusBLEU) else [])
 

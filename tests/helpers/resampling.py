@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
+import numpy.typing as npt
 from torch import Tensor
 
 from lightning_bleu.bleu import BLEUScorer, BLEUSettings
@@ -31,8 +31,6 @@ def run_paired_test(
     return paired_test_of(resample_scores([a, b], scorer, resamples, seed), scorer, confidence)
 
 
-def draw_resamples(trials: int, sentences: int, seed: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
-    """The numbers of the sentences of each resample, shape ``(trials, sentences)``, if they fit into a chunk."""
-    mixed = np.random.SeedSequence([seed % 2**64, 0]).generate_state(1, np.uint64)[0]
-    generator = torch.Generator().manual_seed(int(mixed) // 2)
-    return torch.randint(sentences, (trials, sentences), generator=generator, dtype=torch.int32).numpy()
+def draw_resamples(trials: int, sentences: int, seed: int) -> npt.NDArray[np.int64]:
+    """The numbers of the sentences of each resample, shape ``(trials, sentences)``."""
+    return np.random.default_rng(seed).integers(sentences, size=(trials, sentences))

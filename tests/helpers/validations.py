@@ -15,7 +15,7 @@ from lightning_bleu.core.processes import exchange
 from lightning_bleu.core.resampling import interval_of, paired_test_of, resample_scores
 from lightning_bleu.evaluation.collector import SentenceCollector
 from lightning_bleu.evaluation.join import Joined
-from lightning_bleu.evaluation.loaders import Loader, Origin
+from lightning_bleu.evaluation.loaders import CALL, Loader, Origin
 from lightning_bleu.evaluation.metric_facts import reserved_names, shared_reading
 from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.outputs import Output
@@ -23,7 +23,7 @@ from lightning_bleu.evaluation.passed_metrics import read_metrics
 from lightning_bleu.evaluation.scores import score_loaders
 from lightning_bleu.evaluation.sentences import Sentences
 from lightning_bleu.evaluation.validation import Validation, group_by_loader, name_numbers
-from lightning_bleu.evaluator import Evaluator, StartedValidation
+from lightning_bleu.evaluator import Evaluator, Plan, StartedValidation
 
 
 class Counting:
@@ -61,8 +61,14 @@ def count(
 
 def score(counting: Counting, naming: Naming | None = None, parts: bool | Sequence[str] = True) -> Validation:
     """Score what was counted, without intervals and comparisons."""
+    return score_joined(counting, join(counting), naming, parts)
+
+
+def score_joined(
+    counting: Counting, joined: Joined, naming: Naming | None = None, parts: bool | Sequence[str] = True
+) -> Validation:
+    """Score what was joined, as process 0 does."""
     naming = naming or Naming()
-    joined = join(counting)
     loaders = joined.loaders
     named_parts = () if isinstance(parts, bool) else parts
     scored, undefined = score_loaders(counting.metrics, loaders, named_parts)
@@ -86,6 +92,12 @@ def gather(counting: Counting) -> Sentences:
     """The sentences of the only loader."""
     (loader,) = score(counting).loaders
     return loader.sentences
+
+
+def begin(evaluator: Evaluator, names: Sequence[str] = ("",), **plan: Any) -> StartedValidation:
+    """Begin a validation of loaders with these names."""
+    options = {"stage": "val", "names": names, "dataloaders": [None] * len(names), "origin": CALL} | plan
+    return evaluator.begin(Plan(**options))
 
 
 def score_started(evaluator: Evaluator, started: StartedValidation, **options: bool) -> Validation:

@@ -22,7 +22,6 @@ from torch.utils.data import DataLoader, SubsetRandomSampler
 from torch.utils.tensorboard import SummaryWriter
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, corpus_bleu, corpus_chrf
-from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.hugging_face import EvaluatorMixin
 from lightning_bleu.hugging_face.generator import GeneratorMixin
 from tests.helpers.files import read_files, read_scores
@@ -30,6 +29,7 @@ from tests.helpers.hugging_face import DATASETS, collate, decode, make_items, ma
 from tests.helpers.lightning import read_events
 from tests.helpers.pages import run_page
 from tests.helpers.process_groups import run_in_processes
+from tests.helpers.validations import begin
 
 PAGE = Path(__file__).parents[2] / "docs" / "hugging_face.md"
 ITEMS, OTHERS = make_items(21), make_items(5, seed=1)
@@ -499,7 +499,7 @@ IDS = np.array([[5, 6, 7, 8], [5, 6, 7, -100]])
 def test_predictions_that_are_no_ids_are_an_error(predictions: Any, received: str) -> None:
     evaluator = Evaluator(decoder=decode)
     trainer = Evaluating(predictions, evaluator=evaluator)
-    trainer._started = evaluator.begin("val", [""], [None], CALL)
+    trainer._started = begin(evaluator)
     with pytest.raises(TypeError, match=rf"{received}.*predict_with_generate=True"):
         trainer.prediction_step(None, {"labels": IDS}, prediction_loss_only=False)
 

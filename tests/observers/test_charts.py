@@ -9,7 +9,6 @@ import pytest
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator
 from lightning_bleu.core.messages import WarnOnce
-from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.validation import Validation
@@ -19,6 +18,7 @@ from lightning_bleu.observers.charts import Layout, lay_out_charts
 from lightning_bleu.observers.dashboard import Dashboard
 from lightning_bleu.observers.loader_view import make_view
 from lightning_bleu.observers.loggers import adapt
+from tests.helpers.validations import begin, score_started
 from tests.helpers.views import HYPOTHESES, REFERENCES, samples_of
 
 
@@ -60,10 +60,10 @@ def validate(
 ) -> Validation:
     """A validation with the lines in each loader."""
     evaluator = Evaluator(metrics, **options)
-    started = evaluator.begin("val", names, [], CALL, naming=naming)
+    started = begin(evaluator, names, naming=naming)
     for number in range(len(names)):
         started.collector.update(Output(HYPOTHESES, REFERENCES, group=group), dataloader_idx=number)
-    return evaluator.score(started)
+    return score_started(evaluator, started)
 
 
 def test_a_score_is_a_line_or_with_its_interval_a_band() -> None:
@@ -145,9 +145,12 @@ def test_charts_and_views_are_made_once_and_only_for_a_logger_that_shows_them(
     ):
         lay_out.reset_mock()
         make.reset_mock()
-        both = (loggers, []) if of_trainer else ([], loggers)
-        Dashboard(*both, warn=WarnOnce()).show(validation, samples, 5, has_charts=True)
+        dashboard = Dashboard(WarnOnce())
+        dashboard.open(*((loggers, []) if of_trainer else ([], loggers)))
+        dashboard.show(validation, samples, 5, has_charts=True)
         assert lay_out.call_args_list == [call(validation)] * layouts
         assert make.call_count == views
-    Dashboard([Writer()], [], WarnOnce()).show(validation, [], 5, has_charts=False)  # samples=0, of a test
+    dashboard = Dashboard(WarnOnce())
+    dashboard.open([Writer()])
+    dashboard.show(validation, [], 5, has_charts=False)  # samples=0, of a test
     assert (lay_out.call_count, make.call_count) == (1, 1)

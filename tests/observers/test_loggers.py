@@ -193,9 +193,9 @@ class Writer:
 
 
 def test_a_logger_that_is_broken_does_not_keep_the_others_from_showing(tmp_path: Path) -> None:
-    writer = Writer()
+    writer, dashboard = Writer(), Dashboard(WarnOnce())
     with pytest.warns(UserWarning, match="^Broken cannot show samples: ConnectionError: no answer$"):
-        dashboard = Dashboard([Broken(tmp_path), writer], [], warn=WarnOnce())
+        dashboard.open([Broken(tmp_path), writer])
     validation = score(count(Counting(), HYPOTHESES, REFERENCES))
     dashboard.show(validation, [samples_of(validation.loaders[0], 1)], 5, has_charts=True)
     assert writer.shown == ["Scores", "Parts", "val_samples", "val_worst"]
@@ -214,7 +214,8 @@ class Keeps(Shows):
 
 def test_only_the_loggers_of_the_evaluator_get_its_numbers_and_a_logger_of_both_is_one_of_the_trainer() -> None:
     of_trainer, of_evaluator, of_both = Keeps(), Keeps(), Keeps()
-    dashboard = Dashboard([of_trainer, of_both], [of_both, of_evaluator], WarnOnce())
+    dashboard = Dashboard(WarnOnce())
+    dashboard.open([of_trainer, of_both], [of_both, of_evaluator])
     validation = score(count(Counting(), HYPOTHESES, REFERENCES), parts=False)
     dashboard.show(validation, [], 7, has_charts=False)
     numbers = {"val_bleu": validation.results["val_bleu"].score}
@@ -243,13 +244,16 @@ def test_a_name_that_mlflow_refuses_or_takes_for_another_one_is_found(names: lis
 def test_a_number_that_a_logger_refuses_is_left_out_there_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NumbersOnly, "find_refused", lambda self, names: {"val_bleu/b": "b is refused"})
     logger, other = Keeps(), Keeps()
-    dashboard = Dashboard([other], [logger], WarnOnce())
+    dashboard = Dashboard(WarnOnce())
+    dashboard.open([other], [logger])
     validation = score(count(Counting(), HYPOTHESES, REFERENCES, group=["a", "b", "a", "b", "b"]), parts=False)
     with pytest.warns(UserWarning, match="^b is refused$"):
         dashboard.show(validation, [], 0, has_charts=False)
     dashboard.show(validation, [], 1, has_charts=False)  # a second warning would be an error
     assert [[*numbers] for numbers, _ in logger.numbers] == [["val_bleu", "val_bleu/a", "val_bleu/mean"]] * 2
-    assert dashboard.find_refused(validation) == {"val_bleu/b": "b is refused"}  # by the logger of the trainer
+    assert dashboard.find_refused([*validation.numbers]) == {
+        "val_bleu/b": "b is refused"
+    }  # by the logger of the trainer
 
 
 @pytest.mark.parametrize(
