@@ -145,12 +145,12 @@ def test_charts_and_views_are_made_once_and_only_for_a_logger_that_shows_them(
     ):
         lay_out.reset_mock()
         make.reset_mock()
-        dashboard = Dashboard(WarnOnce())
-        dashboard.open(*((loggers, []) if of_trainer else ([], loggers)))
-        dashboard.show(validation, samples, 5, has_charts=True)
+        opened = Dashboard(WarnOnce())
+        opened.open(*((loggers, []) if of_trainer else ([], loggers)))
+        opened.show(validation, samples, 5, has_charts=True)
         assert lay_out.call_args_list == [call(validation)] * layouts
         assert make.call_count == views
-    dashboard = Dashboard(WarnOnce())
-    dashboard.open([Writer()])
-    dashboard.show(validation, [], 5, has_charts=False)  # samples=0, of a test
+    opened = Dashboard(WarnOnce())
+    opened.open([Writer()])
+    opened.show(validation, [], 5, has_charts=False)  # samples=0, of a test
     assert (lay_out.call_count, make.call_count) == (1, 1)
