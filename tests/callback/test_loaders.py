@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from pytorch_lightning.loggers import CSVLogger
 from pytorch_lightning.utilities import CombinedLoader
 from sacrebleu.metrics.ter import TER
 from torch import Tensor
