@@ -28,7 +28,6 @@ from lightning_bleu.core.messages import WarnOnce, check_choice
 from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.processes import exchange, process_count, run_in_process_0
 from lightning_bleu.core.settings import Decoder, Settings, check_integer, to_plain
-from lightning_bleu.evaluation.accelerate_positions import count_stream
 from lightning_bleu.evaluation.best import BestValidations, SavedLoaders, check_state, suspect_few_sentences, to_saved
 from lightning_bleu.evaluation.choices import choose_sentences
 from lightning_bleu.evaluation.collector import SentenceCollector
@@ -55,6 +54,7 @@ from lightning_bleu.evaluation.options import (
 )
 from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.passed_metrics import read_metrics
+from lightning_bleu.evaluation.positions import prepare_loader
 from lightning_bleu.evaluation.scores import score_loaders
 from lightning_bleu.evaluation.uncertainty import add_intervals
 from lightning_bleu.evaluation.validation import Outcome, Validation, group_by_loader, name_numbers
@@ -471,7 +471,7 @@ class Evaluator:
         """The loaders of a validation, which read ids like this."""
         if process_count() > 1:
             for dataloader in plan.dataloaders:
-                count_stream(dataloader)
+                prepare_loader(dataloader)
         needed_by = self._find_need_of_order(plan.stage, plan.origin.owner)
         loaders = []
         for name, dataloader in zip_longest(plan.names, plan.dataloaders):

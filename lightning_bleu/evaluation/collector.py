@@ -16,11 +16,11 @@ from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import IntArray
 from lightning_bleu.core.messages import WarnOnce
-from lightning_bleu.evaluation.accelerate_positions import length_of
 from lightning_bleu.evaluation.join import Joined, LoaderShare, Share, join
 from lightning_bleu.evaluation.loaders import Loader
 from lightning_bleu.evaluation.names import check_labels
 from lightning_bleu.evaluation.outputs import Output, ReadOutput, read_output
+from lightning_bleu.evaluation.positions import length_of
 
 
 class PlacedText(NamedTuple):

@@ -8,7 +8,9 @@ or the answers of a row in Transformers.
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import importlib
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,10 +19,52 @@ from torch.utils import data
 
 from lightning_bleu.core.forms import IntArray
 from lightning_bleu.core.processes import process_count
-from lightning_bleu.evaluation.accelerate_positions import Dealt, find_dealt_by_accelerate, length_of, without_share
 
 _SENTENCE_BITS = 31
 """How many bits of a derived position number the sentences of an item."""
+_OTHER_LOADERS = {"gradient_state": "lightning_bleu.hugging_face.accelerate_loaders"}
+"""Attributes of the loaders of other packages, and the module that knows these."""
+
+
+class Dealt(NamedTuple):
+    """The items of a batch, in the order in which a loader deals items to all processes.
+
+    Attributes:
+        numbers: the number of each item, int64 of shape ``(items,)``.
+        item_count: the number of different items; items with this number or a larger one are the first ones again.
+    """
+
+    numbers: Tensor
+    item_count: int
+
+
+def find_module(dataloader: Any) -> Any:
+    """The module that knows the loaders of another package; None for those of PyTorch, and without that module."""
+    for attribute, module in _OTHER_LOADERS.items():
+        if hasattr(dataloader, attribute):
+            with contextlib.suppress(ImportError):
+                return importlib.import_module(module)
+    return None
+
+
+def prepare_loader(dataloader: Any) -> None:
+    """Let a loader of another package remember what it deals, before it deals the first batch to several processes."""
+    module = find_module(dataloader)
+    if module is not None:
+        module.count_stream(dataloader)
+
+
+def find_batches(dataloader: Any) -> Any:
+    """The batch sampler of a loader; None if it has none. Of one that gives processes a share, what is shared."""
+    batches = getattr(dataloader, "batch_sampler", None)
+    return getattr(batches, "batch_sampler", batches)
+
+
+def length_of(items: Any) -> int | None:
+    """The length of a dataset or a sampler; None if it has none."""
+    with contextlib.suppress(TypeError, NotImplementedError):
+        return len(items)
+    return None
 
 
 def number_sentences(items: IntArray, rows: IntArray) -> IntArray:
@@ -53,7 +97,7 @@ def shuffles(dataloader: Any) -> bool:
     """
     if not getattr(dataloader, "in_order", True) and dataloader.num_workers > 0:
         return True
-    batches = without_share(getattr(dataloader, "batch_sampler", None))
+    batches = find_batches(dataloader)
     sampler = getattr(dataloader if batches is None else batches, "sampler", None)
     if isinstance(sampler, data.BatchSampler):  # with batch_size=None
         sampler = sampler.sampler
@@ -126,8 +170,10 @@ def _find_dealt(dataloader: Any, batch_idx: int) -> Dealt | None:
     """The items of a batch; None if the order of the loader is unknown."""
     if not getattr(dataloader, "in_order", True):
         return None
-    if hasattr(dataloader, "gradient_state"):
-        return find_dealt_by_accelerate(dataloader, batch_idx)
+    module = find_module(dataloader)
+    if module is not None:
+        dealt: Dealt | None = module.find_dealt(dataloader, batch_idx)
+        return dealt
     batches = getattr(dataloader, "batch_sampler", None)
     if type(batches) not in (data.BatchSampler, type(None)):
         return None

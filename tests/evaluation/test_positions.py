@@ -28,8 +28,8 @@ from torch.utils.data import (
 
 from lightning_bleu import distributed_mask
 from lightning_bleu.evaluation import positions
-from lightning_bleu.evaluation.accelerate_positions import CountedStream, count_stream
 from lightning_bleu.evaluation.positions import find_index, shuffles
+from lightning_bleu.hugging_face.accelerate_loaders import CountedStream, count_stream
 from tests.helpers.lightning import make_loader
 
 FIVE: Any = range(5)

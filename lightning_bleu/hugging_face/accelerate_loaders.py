@@ -1,42 +1,28 @@
-"""The positions of sentences in their dataset, as the loaders of accelerate deal them."""
+"""The positions of sentences in their dataset, as the loaders of accelerate deal them.
+
+:mod:`lightning_bleu.evaluation.positions` imports it when it meets such a loader.
+"""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils import data
 
 from lightning_bleu.core.processes import process_count, process_rank
+from lightning_bleu.evaluation.positions import Dealt, find_batches, length_of
 
 
-class Dealt(NamedTuple):
-    """The items of a batch, in the order in which a loader deals items to all processes.
-
-    Attributes:
-        numbers: the number of each item, int64 of shape ``(items,)``.
-        item_count: the number of different items; items with this number or a larger one are the first ones again.
-    """
-
-    numbers: Tensor
-    item_count: int
-
-
-def without_share(batches: Any) -> Any:
-    """The batch sampler itself, if accelerate gives each process a share of its batches."""
-    return batches.batch_sampler if hasattr(batches, "process_index") else batches
-
-
-def find_dealt_by_accelerate(loader: Any, batch_idx: int) -> Dealt | None:
+def find_dealt(loader: Any, batch_idx: int) -> Dealt | None:
     """The items of a batch of a loader of accelerate; None if its order is unknown.
 
     In each round, every process gets the same number of items, in the order of the processes. The last round is filled
     up with items from the beginning.
     """
-    if type(without_share(loader.batch_sampler)) is not data.BatchSampler:
+    if type(find_batches(loader)) is not data.BatchSampler:
         return None
     reads_in_process_0 = hasattr(loader, "slice_fn")
     if reads_in_process_0:
@@ -50,7 +36,7 @@ def find_dealt_by_accelerate(loader: Any, batch_idx: int) -> Dealt | None:
 def _find_dealt_by_dispatcher(loader: Any, batch_idx: int) -> Dealt:
     """The items of a batch that process 0 has read, and dealt to all processes."""
     processes, rank = (1, 0) if loader.submesh_tp else (process_count(), process_rank())
-    size = without_share(loader.batch_sampler).batch_size
+    size = find_batches(loader).batch_size
     if getattr(loader, "split_batches", False):
         size //= processes
     first = batch_idx * processes * size
@@ -64,7 +50,7 @@ def _find_dealt_by_dispatcher(loader: Any, batch_idx: int) -> Dealt:
 def _find_dealt_of_stream(loader: Any, batch_idx: int) -> Dealt | None:
     """The items of a batch of an iterable dataset, of which each process takes its share."""
     shard = loader.dataset
-    sampler = without_share(loader.batch_sampler)
+    sampler = find_batches(loader)
     size = sampler.batch_size
     stream = shard.dataset
     item_count = length_of(sampler.sampler)
@@ -79,7 +65,7 @@ def _find_dealt_of_stream(loader: Any, batch_idx: int) -> Dealt | None:
 def _find_dealt_of_shard(loader: Any, batch_idx: int) -> Dealt | None:
     """The items of a batch whose sampler gives each process a share of the batches."""
     shard = loader.batch_sampler
-    sampler = without_share(shard)
+    sampler = find_batches(loader)
     processes = getattr(shard, "num_processes", 1)
     size = sampler.batch_size
     if getattr(shard, "split_batches", False):
@@ -121,14 +107,7 @@ class CountedStream(data.IterableDataset[Any]):
 def count_stream(loader: Any) -> None:
     """Let a dataset without a length count its items, if accelerate lets every process read all of them."""
     shard: Any = getattr(loader, "dataset", None)
-    if not (hasattr(loader, "gradient_state") and hasattr(shard, "process_index")) or loader.num_workers > 0:
+    if not hasattr(shard, "process_index") or loader.num_workers > 0:
         return
     if length_of(shard.dataset) is None and not isinstance(shard.dataset, CountedStream):
         shard.dataset = CountedStream(shard.dataset)
-
-
-def length_of(items: Any) -> int | None:
-    """The length of a dataset or a sampler; None if it has none."""
-    with contextlib.suppress(TypeError, NotImplementedError):
-        return len(items)
-    return None
