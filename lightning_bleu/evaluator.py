@@ -33,7 +33,6 @@ from lightning_bleu.evaluation.choices import choose_sentences
 from lightning_bleu.evaluation.collector import SentenceCollector
 from lightning_bleu.evaluation.evidence import MAX_IDS
 from lightning_bleu.evaluation.findings import select_warnings
-from lightning_bleu.evaluation.join import Joined, Share
 from lightning_bleu.evaluation.loaders import CALL, Loader, Origin
 from lightning_bleu.evaluation.metric_facts import (
     check_parts,
@@ -48,7 +47,7 @@ from lightning_bleu.evaluation.options import (
     Options,
     check_agreement,
     check_names_of_options,
-    describe_options,
+    describe_for_agreement,
     make_namings,
     show_options,
 )
@@ -56,6 +55,7 @@ from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.passed_metrics import read_metrics
 from lightning_bleu.evaluation.positions import prepare_loader
 from lightning_bleu.evaluation.scores import score_loaders
+from lightning_bleu.evaluation.sentences import Joined, Share
 from lightning_bleu.evaluation.uncertainty import add_intervals
 from lightning_bleu.evaluation.validation import Outcome, Validation, group_by_loader, name_numbers
 from lightning_bleu.metrics import CorpusBLEU
@@ -356,7 +356,7 @@ class Evaluator:
         dashboard = Dashboard(self.warn_once)
 
         def describe() -> dict[str, Any]:
-            return describe_options(self.options, self.metrics) | {
+            return describe_for_agreement(self.options, self.metrics) | {
                 "stage": plan.stage,
                 "names of loaders": list(plan.names),
                 "extract": plan.has_extract,
@@ -455,7 +455,8 @@ class Evaluator:
         history.keep(stage, step, results)
         self.results = history.join_results(self._name_page({name: history.steps[name] for name in history.latest}))
         if validation is not None:  # a logger that waits must not let other processes wait
-            self._history.best.save(validation.new_best)
+            if validation.new_best:
+                self._history.best.save(validation.new_best)
             started.dashboard.show(
                 validation,
                 results.samples.values(),

@@ -278,12 +278,14 @@ def sum_resamples(systems: Sequence[Tensor], resamples: int, seed: int) -> list[
     return [torch.from_numpy(system_sums) for system_sums in sums]
 
 
-def draw_with_replacement(resamples: int, sentences: int, generator: np.random.Generator) -> npt.NDArray[np.float64]:
+def draw_with_replacement(
+    resamples: int, sentence_count: int, generator: np.random.Generator
+) -> npt.NDArray[np.float64]:
     """How often each sentence appears in each resample, shape ``(resamples, sentences)``."""
-    drawn = generator.integers(sentences, size=(resamples, sentences))
-    drawn += np.arange(resamples)[:, None] * sentences  # each resample counts in numbers of its own
-    counts = np.bincount(drawn.ravel(), minlength=resamples * sentences)
-    return counts.reshape(resamples, sentences).astype(np.float64)
+    drawn = generator.integers(sentence_count, size=(resamples, sentence_count))
+    drawn += np.arange(resamples)[:, None] * sentence_count  # each resample counts in numbers of its own
+    counts = np.bincount(drawn.ravel(), minlength=resamples * sentence_count)
+    return counts.reshape(resamples, sentence_count).astype(np.float64)
 
 
 def check_share(name: str, value: Any) -> None:

@@ -194,7 +194,7 @@ def check_names_of_options(
     raise unknown_options(unknown, ["metrics", *known, *BLEU_OPTIONS])
 
 
-def describe_options(options: Options, metrics: Mapping[str, EvaluatorMetric]) -> dict[str, Any]:
+def describe_for_agreement(options: Options, metrics: Mapping[str, EvaluatorMetric]) -> dict[str, Any]:
     """What must be the same in all processes, as plain values.
 
     Args:

@@ -1,17 +1,33 @@
-"""The sentences of a loader in the order of the dataset: their texts, and their statistics. Only process 0 has them."""
+"""The sentences of a loader in the order of the dataset, joined from what the processes have seen.
+
+Only process 0 has them, and nothing here knows of other processes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from lightning_bleu.core import kept
 from lightning_bleu.core.batch import Sentence
+from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import InputCounts
-from lightning_bleu.core.kept import count_inputs
+from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.scoring import Scorer
+from lightning_bleu.evaluation.evidence import MAX_EXAMINED, MAX_IDS, examine
+from lightning_bleu.evaluation.findings import Finding, find_findings
+from lightning_bleu.evaluation.loaders import Loader
+from lightning_bleu.evaluation.names import check_labels
+
+GROUP = kept.IDENTITY_COLUMNS
+"""The column of packed rows with the number of the group. The statistics of the metrics follow."""
+_REORDERED = "its collate_fn or its step reorders or drops the items of a batch"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +63,7 @@ class SentenceRows:
     @property
     def input_counts(self) -> InputCounts:
         """The number of sentences by kind, and of references."""
-        return count_inputs(self.identity)
+        return kept.count_inputs(self.identity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,4 +94,288 @@ class Sentences:
     @property
     def input_counts(self) -> InputCounts:
         """The number of sentences by kind, and of references."""
-        return count_inputs(self.identity)
+        return kept.count_inputs(self.identity)
+
+
+# What the processes have seen
+
+
+class LoaderShare(NamedTuple):
+    """The sentences of a loader that a process has seen.
+
+    Attributes:
+        rows: their packed rows, in the order in which they were counted.
+        texts: the texts of the first ones by position, by the numbers of their rows.
+        labels: the labels of the groups, by their numbers in the rows.
+        seen_labels: if only some groups are scored, the labels of all sentences.
+        given: whether sentences have an ``"index"``, a ``"source"``, a ``"group"``, and an ``"id"``.
+        answers: the rows of metrics that score texts sentence by sentence, by the names of metric and score; None for
+            nothing to log.
+        unknown: why repeated sentences cannot be found; empty if they can be.
+        logit_widths: the numbers of batches by the widths of logits and labels.
+    """
+
+    rows: Tensor
+    texts: Mapping[int, Sentence]
+    labels: Sequence[str]
+    seen_labels: Collection[str]
+    given: Mapping[str, bool]
+    answers: Mapping[str, Mapping[str, Tensor] | None]
+    unknown: str
+    logit_widths: Counter[tuple[int, int]]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the process has seen none."""
+        return not len(self.rows)
+
+
+class Share(NamedTuple):
+    """What a process has seen of a validation.
+
+    Attributes:
+        loaders: what it has seen of each loader.
+        read: the number of batches that were read.
+        skipped: the number of batches for which the step returned nothing.
+    """
+
+    loaders: Sequence[LoaderShare]
+    read: int
+    skipped: int
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """What all processes have seen of a validation.
+
+    Attributes:
+        loaders: the sentences of each loader that has any.
+        seen_labels: by loader, the labels of all sentences, if only some groups are scored.
+        logit_widths: by loader, the numbers of batches by the widths of logits and labels.
+        read, skipped: see :class:`Share`.
+        mistakes: loaders whose repeated sentences some process does not know.
+    """
+
+    loaders: Sequence[Sentences]
+    seen_labels: Mapping[str, Collection[str]]
+    logit_widths: Mapping[str, Counter[tuple[int, int]]]
+    read: int
+    skipped: int
+    mistakes: Sequence[Mistake]
+
+    def find_findings(self, metrics: Mapping[str, EvaluatorMetric], where: str = "") -> list[Finding]:
+        """What stands out in the texts of each loader.
+
+        Args:
+            metrics: the metrics by name.
+            where: what a loader without a name is called.
+        """
+        findings = []
+        for sentences in self.loaders:
+            count = MAX_IDS if sentences.input_counts.ids else MAX_EXAMINED
+            evidence = examine(sentences.texts[:count], self.logit_widths[sentences.loader])
+            findings += find_findings(evidence, metrics, sentences.loader or where)
+        return findings
+
+    def suspect_only(self, only: Sequence[str], dataset: str) -> Iterator[Mistake]:
+        """Entries of `only` of which a validation had no sentence.
+
+        Args:
+            only: names of loaders, labels of groups, or ``"LOADER/GROUP"``.
+            dataset: what `only` calls a loader without a name. Only its entries are looked at.
+        """
+        scored: set[str] = set()
+        for sentences in self.loaders:
+            scored |= _entries_of(sentences.loader or dataset, sentences.groups)
+        known = set(scored)
+        for loader, labels in self.seen_labels.items():
+            known |= _entries_of(loader or dataset, labels)
+        if dataset:  # the others are validated on their own
+            only = [entry for entry in only if f"{entry}/".startswith(f"{dataset}/")]
+        for entry in only:
+            if entry not in scored:
+                message = (
+                    f"'only' has {entry!r}, but this validation had no sentence of it. The names were {sorted(known)}. "
+                    "An entry is the name of a loader, the label of a group, or LOADER/GROUP."
+                )
+                yield f"only {entry}", message
+
+
+def _entries_of(loader: str, labels: Iterable[str]) -> set[str]:
+    """What an entry of `only` could name of a loader: the loader itself, and its groups.
+
+    Example:
+        >>> sorted(_entries_of("news", ["de"])), _entries_of("", ["de"])
+        (['news', 'news/de'], {'de'})
+    """
+    return {loader, *(f"{loader}/{label}" for label in labels)} if loader else {*labels}
+
+
+def join_shares(
+    shares: Sequence[Share],
+    loaders: Sequence[Loader],
+    metrics: Mapping[str, EvaluatorMetric],
+    *,
+    reserved: Collection[str] = ("",),
+    max_texts: float = 0,
+) -> Joined:
+    """Join the shares of all processes.
+
+    Args:
+        shares: what each process has seen, in the order of their ranks.
+        loaders: the loaders.
+        metrics: the metrics by name.
+        reserved: names that no group can have.
+        max_texts: how many sentences of each loader are texts, if there are as many.
+
+    Raises:
+        ValueError: if a field was given for some sentences only, or if the names of groups clash.
+        SamePosition: if different sentences have the same index.
+    """
+    joined: list[Sentences] = []
+    mistakes: list[Mistake] = []
+    seen_labels: dict[str, Collection[str]] = {}
+    logit_widths: dict[str, Counter[tuple[int, int]]] = {}
+    for loader, *of_loader in zip(loaders, *(share.loaders for share in shares)):
+        reasons = [share.unknown for share in of_loader]
+        filled = [share for share in of_loader if not share.is_empty]
+        if filled:
+            _check_equal(loader, [share.given for share in filled], "in some processes")
+            sentences, is_in_order = _join_loader(loader, filled, metrics, reserved, max_texts)
+            joined.append(sentences)
+            if not is_in_order:
+                reasons = [reason or _REORDERED for reason in reasons]
+        seen_labels[loader.name] = set().union(*(share.seen_labels for share in of_loader))
+        logit_widths[loader.name] = sum((share.logit_widths for share in of_loader), Counter())
+        mistakes += _describe_unknown(loader, reasons)
+    if any(metric.takes_sources for metric in metrics.values()):
+        given = [share.given for of_process in shares for share in of_process.loaders if not share.is_empty]
+        _check_equal(loaders[0], [{"source": fields["source"]} for fields in given], "for some loaders")
+    read, skipped = sum(share.read for share in shares), sum(share.skipped for share in shares)
+    return Joined(joined, seen_labels, logit_widths, read, skipped, mistakes)
+
+
+def _check_equal(loader: Loader, given: Sequence[Mapping[str, bool]], where: str) -> None:
+    """Raise a ValueError for a field that only some sentences have."""
+    names = given[0] if given else {}
+    mixed = [name for name in names if len({fields[name] for fields in given}) > 1]
+    if mixed:
+        origin = loader.origin
+        raise ValueError(
+            f"{origin.name!r} {origin.got} {min(mixed)!r} {where} only: {origin.give} it in all, or in none"
+        )
+
+
+def _join_loader(
+    loader: Loader,
+    shares: Sequence[LoaderShare],
+    metrics: Mapping[str, EvaluatorMetric],
+    reserved: Collection[str],
+    max_texts: float,
+) -> tuple[Sentences, bool]:
+    """The sentences of a loader, and whether their positions were right: if derived ones are not, all rows count."""
+    labels = sorted(set().union(*(share.labels for share in shares)))
+    check_labels(labels, reserved)
+    rows = torch.cat([_renumber_groups(share, labels) for share in shares])
+    has_index = shares[0].given["index"]
+    is_in_order = True
+    try:
+        ordered = kept.read_rows(rows, rows[:, GROUP])
+    except kept.SamePosition:
+        if has_index:
+            raise
+        is_in_order = False
+        ordered = kept.read_rows(kept.forget_positions(rows))
+    texts: dict[int, Sentence] = {}
+    starts = accumulate((len(share.rows) for share in shares), initial=0)
+    for start, share in zip(starts, shares):
+        texts.update((start + number, sentence) for number, sentence in share.texts.items())
+    statistics: dict[str, Mapping[str, Tensor]] = {}
+    ends = accumulate((metric.columns for metric in metrics.values()), initial=GROUP + 1)
+    for (name, metric), (start, end) in zip(metrics.items(), pairwise(ends)):
+        if metric.columns:
+            statistics[name] = {"": ordered.rows[:, start:end]}
+        elif not metric.corpus_level:
+            answers = _join_answers(name, [share.answers[name] for share in shares])
+            statistics[name] = {
+                score_name: rows_of_score[ordered.order] for score_name, rows_of_score in answers.items()
+            }
+    sentences = Sentences(
+        loader.name,
+        ordered.identity,
+        statistics,
+        _read_first(texts, ordered.order.tolist(), max_texts),
+        _number_members(ordered.rows[:, GROUP], labels),
+        kept.positions_of(ordered.rows) if has_index else None,
+    )
+    return sentences, is_in_order
+
+
+def _renumber_groups(share: LoaderShare, labels: Sequence[str]) -> Tensor:
+    """The rows of a process, with the numbers that all processes have for the groups."""
+    if not share.labels:
+        return share.rows
+    numbers = torch.tensor([labels.index(label) for label in share.labels], dtype=torch.int32, device="cpu")
+    rows = share.rows.clone()
+    rows[:, GROUP] = numbers[rows[:, GROUP]]
+    return rows
+
+
+def _join_answers(name: str, answers: Sequence[Mapping[str, Tensor] | None]) -> dict[str, Tensor]:
+    """What a metric gave to the sentences of all processes, by the name of the score.
+
+    Raises:
+        ValueError: if processes have scores with different names.
+    """
+    first, *others = [{} if answer is None else answer for answer in answers]
+    if any(answer.keys() != first.keys() for answer in others):
+        raise ValueError(
+            f"the metric {name!r} returned None in some processes only, or scores with different names: return "
+            "the same scores in all, or None in all"
+        )
+    return {score_name: torch.cat([answer[score_name] for answer in (first, *others)]) for score_name in first}
+
+
+def _read_first(texts: Mapping[int, Sentence], order: Sequence[int], count: float) -> list[Sentence]:
+    """The texts of the first sentences, as far as they are known, given the number of the row of each sentence."""
+    first: list[Sentence] = []
+    for row in order:
+        if row not in texts or len(first) >= count:
+            break
+        first.append(texts[row])
+    return first
+
+
+def _number_members(group_numbers: Tensor, labels: Sequence[str]) -> dict[str, list[int]]:
+    """The numbers of the sentences of each group that has any.
+
+    Args:
+        group_numbers: the number of the group of each sentence.
+        labels: the labels of the groups.
+
+    Example:
+        >>> _number_members(torch.tensor([1, 0, 1]), ["de", "fr", "zh"])
+        {'de': [1], 'fr': [0, 2]}
+    """
+    if not labels:
+        return {}
+    order = group_numbers.argsort(stable=True)
+    member_counts = torch.bincount(group_numbers, minlength=len(labels)).tolist()
+    groups = {}
+    for label, numbers in zip(labels, order.split_with_sizes(member_counts)):
+        if len(numbers):
+            groups[label] = numbers.tolist()
+    return groups
+
+
+def _describe_unknown(loader: Loader, reasons: Sequence[str]) -> Iterator[Mistake]:
+    """Why some processes do not know the repeated sentences of a loader."""
+    origin = loader.origin
+    for reason in filter(None, reasons):
+        message = (
+            f"It is unknown which sentences of {loader.name or origin.name!r} are scored by more than one process: "
+            f"{reason}. If there are any, they are counted more than once; samples and files may not be in the order "
+            f"of the dataset. {origin.give.title()} the position of each sentence in the dataset as 'index' "
+            f"{origin.to} {origin.name!r}."
+        )
+        yield message, message

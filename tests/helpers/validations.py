@@ -14,14 +14,13 @@ from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.processes import exchange
 from lightning_bleu.core.resampling import interval_of, paired_test_of, resample_scores
 from lightning_bleu.evaluation.collector import SentenceCollector
-from lightning_bleu.evaluation.join import Joined
 from lightning_bleu.evaluation.loaders import CALL, Loader, Origin
 from lightning_bleu.evaluation.metric_facts import reserved_names, shared_reading
 from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.passed_metrics import read_metrics
 from lightning_bleu.evaluation.scores import score_loaders
-from lightning_bleu.evaluation.sentences import Sentences
+from lightning_bleu.evaluation.sentences import Joined, Sentences
 from lightning_bleu.evaluation.validation import Validation, group_by_loader, name_numbers
 from lightning_bleu.evaluator import Evaluator, Plan, StartedValidation
 
