@@ -28,7 +28,7 @@ from lightning_bleu.core.conventions import (
 )
 from lightning_bleu.core.evaluator_metric import CorpusScorer, count_sentences
 from lightning_bleu.core.forms import Hypotheses, Ids, InputCounts, IntArray, Ragged, References, Tokens
-from lightning_bleu.core.messages import check_choice
+from lightning_bleu.core.messages import check_choice, wrong_type
 from lightning_bleu.core.ngrams import count_matches
 from lightning_bleu.core.scoring import Component, Report, float_type, format_in_unit, join_signature
 from lightning_bleu.core.settings import (
@@ -149,12 +149,10 @@ def _weights(weights: Any, max_order: int) -> tuple[float, ...]:
     """Check the weights of the orders; they are uniform when None."""
     if weights is None:
         return (1 / max_order,) * max_order
-    numbers = _as_numbers(weights)
-    if numbers is None:
-        raise TypeError(
-            f"'weights' must hold one number for each order 1 ... max_order={max_order}, got {weights!r} of type "
-            f"{type(weights).__name__}"
-        )
+    try:
+        numbers = tuple(map(float, weights))
+    except (TypeError, ValueError):
+        raise wrong_type("weights", f"one number for each order 1 ... max_order={max_order}", weights) from None
     if len(numbers) != max_order:
         raise ValueError(
             f"'weights' must hold one weight for each order 1 ... max_order={max_order}, got {len(numbers)}: {numbers}"
@@ -163,16 +161,6 @@ def _weights(weights: Any, max_order: int) -> tuple[float, ...]:
     if not are_valid or not any(numbers):
         raise ValueError(f"'weights' must be finite, not negative, and not all 0, got {numbers}")
     return numbers
-
-
-def _as_numbers(weights: Any) -> tuple[float, ...] | None:
-    """Convert to floats; None for anything but an iterable of numbers."""
-    if not isinstance(weights, Iterable) or isinstance(weights, str | bytes | Mapping):
-        return None
-    try:
-        return tuple(float(weight) for weight in weights)
-    except (TypeError, ValueError):
-        return None
 
 
 # Rows: the statistics of every sentence

@@ -91,15 +91,10 @@ def read_groups(labels: Any, sentence_count: int) -> list[str]:
         >>> read_groups(("fr", "zh"), 2)
         ['fr', 'zh']
     """
-    if isinstance(labels, str | Tensor) or not isinstance(labels, Iterable):
-        raise _not_labels(labels)
-    labels = list(labels)
-    if not all(isinstance(label, str) for label in labels):
-        raise _not_labels(labels)
+    if isinstance(labels, Iterable) and not isinstance(labels, str | Tensor):
+        labels = list(labels)
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise TypeError(f"'group' must hold a string per sentence, the label of its group, got {repr(labels)[:80]}")
     if len(labels) != sentence_count:
         raise ValueError(f"'group' must hold one label per sentence, got {len(labels)} for {sentence_count} sentences")
     return list(map(str.__str__, labels))  # members of an Enum become plain strings
-
-
-def _not_labels(value: Any) -> TypeError:
-    return TypeError(f"'group' must hold a string per sentence, the label of its group, got {repr(value)[:80]}")

@@ -99,7 +99,7 @@ def recognize_sources(sources: Hypotheses, sentence_count: int) -> Form:
     count = segment_count(form)
     if count != sentence_count:
         raise ValueError(
-            f"'source' has {_count_sentences(count)}, 'preds' {sentence_count}: pass one source for each hypothesis"
+            f"'source' and 'preds' must have the same number of sentences, got {count} and {sentence_count}"
         )
     return form
 
@@ -234,14 +234,8 @@ def _check_reference_count(entries: int, sentence_count: int, first_entry: Any =
             "list per sentence: transpose it with list(zip(*target)), or pass target[0] if that is the whole batch"
         )
     raise ValueError(
-        f"'preds' has {_count_sentences(sentence_count)}, 'target' {entries}: both must have the same number of "
-        f"sentences{guess}"
+        f"'preds' and 'target' must have the same number of sentences, got {sentence_count} and {entries}{guess}"
     )
-
-
-def _count_sentences(count: int) -> str:
-    """A number of sentences in words."""
-    return "1 sentence" if count == 1 else f"{count} sentences"
 
 
 def _match_forms(hypotheses: Form, references: Form, *, decodable: bool) -> tuple[Form, Form]:

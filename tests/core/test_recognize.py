@@ -118,7 +118,7 @@ def test_tensors_of_any_mode_count_the_same_and_do_not_change() -> None:
 
 # Errors
 
-COUNTS = "'preds' has 2 sentences, 'target' {}: both must have the same number of sentences"
+COUNTS = "'preds' and 'target' must have the same number of sentences, got {} and {}"
 NO_LIST = "must be a list of strings, lists of tokens, or tensors of ids, or a single tensor, got "
 KIND = r"must hold sentences of one kind \(strings, lists of tokens, or tensors of ids\), got "
 SHAPE = r"must hold integer ids of shape \(sentences, tokens\) or .*, got a tensor of "
@@ -127,9 +127,9 @@ DENSE = "must be a dense tensor with values, or a list of its rows, got a tensor
 SWAPPED = "hypotheses come first: are 'preds' and 'target' swapped"
 ERRORS: list[tuple[Any, Any, type[Exception], str]] = [
     # numbers of sentences
-    (["a"], ["a", "b"], ValueError, "^'preds' has 1 sentence, 'target' 2: both must have the same number"),
-    (ids, ids[[0] * 3], ValueError, f"^{COUNTS.format(3)}$"),
-    (["a", "b"], [["a", "b"]], ValueError, rf"^{COUNTS.format(1)}. .*sacreBLEU's layout.*list\(zip\(\*target\)\)"),
+    (["a"], ["a", "b"], ValueError, f"^{COUNTS.format(1, 2)}$"),
+    (ids, ids[[0] * 3], ValueError, f"^{COUNTS.format(2, 3)}$"),
+    (["a", "b"], [["a", "b"]], ValueError, rf"^{COUNTS.format(2, 1)}. .*sacreBLEU's layout.*list\(zip\(\*target\)\)"),
     # missing references
     (["a", "b"], [["a"], []], ValueError, "got no reference for sentence 1 of 'target'"),
     (["a", "b"], [[], []], ValueError, "got no reference for sentence 0"),
@@ -235,12 +235,12 @@ def test_logits_in_their_own_layout_are_not_taken_for_the_other_one() -> None:
 
 
 def test_there_must_be_a_source_for_each_hypothesis() -> None:
-    for sources, counts in ((["a"], "1 sentence, 'preds' 2"), (torch.zeros(3, 2).long(), "3 sentences, 'preds' 2")):
-        with pytest.raises(ValueError, match=f"^'source' has {counts}: pass one source for each hypothesis$"):
+    for sources, counts in ((["a"], "1 and 2"), (torch.zeros(3, 2).long(), "3 and 2")):
+        with pytest.raises(ValueError, match=f"^'source' and 'preds' must have .* number of sentences, got {counts}$"):
             recognize_sources(sources, 2)
 
 
-OF_PREDS = [case for case in ERRORS if re.match(r"\^?(tokens of )?'preds' (?!has)", case[3])]
+OF_PREDS = [case for case in ERRORS if re.match(r"\^?(tokens of )?'preds' (?!and)", case[3])]
 
 
 @pytest.mark.parametrize(("preds", "_", "error", "message"), OF_PREDS)

@@ -230,7 +230,7 @@ def test_an_option_of_a_wrong_type_is_an_error_with_that_type(of_type: str, kind
 
 
 CHOICES = {"convention": CONVENTIONS, "smoothing": SMOOTHINGS, "reference_length": REFERENCE_LENGTHS}
-IN_WEIGHTS = "'weights' must hold one number for each order 1 ... max_order=4, got "
+IN_WEIGHTS = "'weights' must be one number for each order 1 ... max_order=4, got "
 
 OF_ALL: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"pad_id": 2**63}, ValueError, "'pad_id' must fit in 64 bits, got 9223372036854775808"),

@@ -106,10 +106,16 @@ def describe(counting: Counting) -> Any:
 
 ONE_MORE: dict[str, Any] = {"preds": ["a"], "target": ["a"], "source": ["x"], "index": [4], "group": ["de"]}
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "no reference": ({"target": []}, "ValueError: 'preds' has 1 sentence, 'target' 0: "),
+    "no reference": (
+        {"target": []},
+        "ValueError: 'preds' and 'target' must have the same number",
+    ),
     "no hypotheses": ({"preds": None}, "TypeError: 'preds' must be a list of strings"),
     "another mask": ({"sample_mask": [True] * 3}, "ValueError: 'sample_mask' must have one value"),
-    "two sources": ({"source": ["x", "y"]}, "ValueError: 'source' has 2 sentences, 'preds' 1: "),
+    "two sources": (
+        {"source": ["x", "y"]},
+        "ValueError: 'source' and 'preds' must have the same number",
+    ),
     "a position before 0": ({"index": [-1]}, "ValueError: 'index' must hold positions in the dataset, from 0"),
     "two labels": ({"group": ["de", "fr"]}, "ValueError: 'group' must hold one label per sentence, got 2 for 1"),
     "a reserved label": ({"group": ["mean"]}, "ValueError: the groups cannot have the name 'mean'"),
@@ -163,7 +169,7 @@ def test_a_batch_with_an_error_has_no_number() -> None:
     counting = Counting(names=["a", "b"], dataloaders=[[1, 2], [1]])
     update = counting.collector.update
     for number in range(2):
-        with pytest.raises(ValueError, match="'preds' has 1 sentence, 'target' 0"):
+        with pytest.raises(ValueError, match="'preds' and 'target' must have the same number"):
             update(Output(["a"], []))
         update(Output([f"a{number}"], ["a"]))
     with pytest.raises(ValueError, match=r"^the loader 'a' has 2 batches, but 'validation_step' got more: pass the"):
@@ -246,7 +252,7 @@ def test_sentences_that_are_not_scored_are_checked_but_not_their_labels() -> Non
     """The name of a group that is not logged may be any."""
     counting = count(Counting(labels=["de"]), ["a", "b", "c"], ["a", "b", "c"], group=["low", "de", ""])
     assert count_kept(counting) == {"": 1, "/de": 1}
-    with pytest.raises(ValueError, match="'preds' has 1 sentence, 'target' 0"):
+    with pytest.raises(ValueError, match="'preds' and 'target' must have the same number"):
         count(counting, ["a"], [], group=["fr"])
     with pytest.raises(ValueError, match="'group' must hold one label per sentence"):
         count(counting, ["a"], ["a"], group=[])

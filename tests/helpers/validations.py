@@ -13,7 +13,7 @@ from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.evaluator_metric import count_sentences
 from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.mistakes import Mistake
-from lightning_bleu.core.resampling import interval_of, paired_test_of, resample_scores
+from lightning_bleu.core.resampling import interval_of, paired_test_of
 from lightning_bleu.evaluation.collector import SentenceCollector
 from lightning_bleu.evaluation.loaders import Loader, Origin
 from lightning_bleu.evaluation.metric_facts import reserved_names, shared_reading
@@ -23,6 +23,7 @@ from lightning_bleu.evaluation.passed_metrics import read_metrics
 from lightning_bleu.evaluation.scores import score_loaders
 from lightning_bleu.evaluation.sentences import Sentences
 from lightning_bleu.evaluation.validation import Validation, group_by_loader, name_numbers
+from tests.helpers.resampling import resample_scores
 
 
 class Counting:
