@@ -186,7 +186,7 @@ def _clean_message(message: object) -> str:
 def _compare(options: argparse.Namespace) -> None:
     """``lightning-bleu compare``."""
     files = _name_systems(options.systems, options.baseline)
-    _check_output(options, [*files.values(), *(options.reference or ()), *filter(None, [options.source])])
+    _check_output(options)
     metrics = options.metric or _DEFAULT_METRICS
     if options.tokenize is not None and "bleu" not in metrics:
         raise ValueError(f"-t is the tokenizer of BLEU, but the metrics are {', '.join(metrics)}: add -m bleu")
@@ -253,13 +253,8 @@ def _show(options: argparse.Namespace) -> None:
     _print_text(run, options)
 
 
-def _check_output(options: argparse.Namespace, read: Sequence[str] = ()) -> None:
-    """Raise an error if a file cannot be written, or must not be, before anything is counted.
-
-    Args:
-        options: the options.
-        read: the files that the command reads.
-    """
+def _check_output(options: argparse.Namespace) -> None:
+    """Raise an error if a file cannot be written, or must not be, before anything is counted."""
     if options.html is None:
         return
     file = Path(options.html).expanduser()
@@ -269,9 +264,6 @@ def _check_output(options: argparse.Namespace, read: Sequence[str] = ()) -> None
         raise NotADirectoryError(None, "there is no such folder", file.parent)
     if not file.is_file():
         return
-    for path in (Path(name).expanduser() for name in read):
-        if path.exists() and file.samefile(path):
-            raise ValueError(f"{options.html!r} is read, so it cannot be written: pass another name")
     with file.open("rb") as stream:  # the file may be large
         beginning = stream.read(_EXAMINED)
     if beginning and b'content="lightning_bleu"' not in beginning:
