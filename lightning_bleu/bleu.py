@@ -127,8 +127,6 @@ class BLEUSettings(Settings, Convention):
             smoothing_value=_smoothing_value(self.smoothing, self.smoothing_value),
             effective_order=check_bool("effective_order", self.effective_order),
         )
-        if self.min_possible_matches >= 2**31:  # kept rows have 32 bits
-            raise ValueError(f"'min_possible_matches' must be below 2**31, got {self.min_possible_matches}")
 
 
 def _smoothing_value(smoothing: str, value: Any) -> float | None:
@@ -246,10 +244,6 @@ def token_ids(batch: Batch, settings: BLEUSettings) -> Ragged:
 
 
 # Statistics → score
-
-
-_CHUNK = 2**14
-"""How many sentences are scored at a time, so that intermediate results need little memory."""
 
 
 class Statistics(NamedTuple):
@@ -391,8 +385,7 @@ class BLEUScorer(CorpusScorer):
         for_sentences = self.settings.with_options(
             smoothing="exp", smoothing_value=None, effective_order=True, zero_rule="no-match"
         )
-        chunks = torch.split(statistics, _CHUNK)
-        return self.settings.unit * torch.cat([compute_bleu(chunk, for_sentences).bleu for chunk in chunks])
+        return self.settings.unit * compute_bleu(statistics, for_sentences).bleu
 
     def rank_sentences(self, statistics: Tensor) -> Tensor:
         """Numbers that rank sentences, the worst for their length lowest; see :func:`with_average_tokens`."""

@@ -160,10 +160,9 @@ def test_a_share_that_may_be_in_percent_gets_a_hint(value: Any, hint: str) -> No
         check_share("confidence", value)
 
 
-def test_a_count_is_a_positive_integer_up_to_the_limit_of_pytorch() -> None:
-    for value, error in ((0, "must be 1 or more, got 0"), (2**24 + 1, "must be at most 16,777,216")):
-        with pytest.raises(ValueError, match=f"'resamples' {error}"):
-            check_count("resamples", value)
+def test_a_count_is_a_positive_integer() -> None:
+    with pytest.raises(ValueError, match="'resamples' must be 1 or more, got 0"):
+        check_count("resamples", 0)
     assert check_count("resamples", np.int64(50)) == 50
     for not_integer in (True, 0.5, "5"):
         with pytest.raises(TypeError, match="'resamples' must be an integer"):
