@@ -119,7 +119,7 @@ def _add_show(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser("show", help=about, description=about)
     parser.add_argument("folder", metavar="FOLDER", help="what 'translations' was set to; it has scores.jsonl")
     _add_output(parser)
-    parser.set_defaults(command="show", run=_show)
+    parser.set_defaults(command="show", run=_show, json=False)
     return parser
 
 
@@ -201,11 +201,9 @@ def _compare(options: argparse.Namespace) -> None:
         resamples=options.resamples,
         seed=options.seed,
     )
-    _write_page(comparison, options)
+    _show_view(comparison, options)
     if options.json:
         _print_json(comparison.to_dict())
-    else:
-        _print_text(comparison, options)
 
 
 def _name_systems(systems: Sequence[str], baseline: str | None) -> dict[str, str]:
@@ -248,9 +246,7 @@ def _show(options: argparse.Namespace) -> None:
     folder = find_run(folder)
     from lightning_bleu.compare.recorded_run import read_run
 
-    run = read_run(folder)
-    _write_page(run, options)
-    _print_text(run, options)
+    _show_view(read_run(folder), options)
 
 
 def _check_output(options: argparse.Namespace) -> None:
@@ -276,15 +272,13 @@ def _print_json(values: dict[str, Any]) -> None:
     print(json.dumps(finite, indent=2))
 
 
-def _print_text(shown: Viewable, options: argparse.Namespace) -> None:
-    print(shown.to_text(examples=3 if options.examples is None else options.examples))
-
-
-def _write_page(shown: Viewable, options: argparse.Namespace) -> None:
+def _show_view(shown: Viewable, options: argparse.Namespace) -> None:
     """Write the page; first, because a reader such as ``head`` may close the pipe before all is printed."""
     if options.html is not None:
         shown.to_html(options.html, examples=20 if options.examples is None else options.examples)
         print(f"lightning-bleu: wrote {options.html}", file=sys.stderr)
+    if not options.json:
+        print(shown.to_text(examples=3 if options.examples is None else options.examples))
 
 
 def name_files(arguments: Sequence[str]) -> dict[str, str]:

@@ -85,17 +85,13 @@ def shared_reading(metrics: Mapping[str, EvaluatorMetric], decoder: Decoder | No
                 reading = replace(reading, decoder=decoder)
             owners.setdefault(reading, name)
     if len(owners) > 1:
-        raise _different_readings(owners)
+        (reading, owner), (other_reading, other_owner), *_ = owners.items()
+        names = [field.name for field in fields(reading)]
+        differing = [name for name in names if getattr(reading, name) != getattr(other_reading, name)]
+        raise ValueError(
+            f"{owner!r} and {other_owner!r} must read ids in the same way, but differ in {differing or ['decoder']}: "
+            "give them the same 'decoder', 'ignore_ids', 'pad_id', 'bos_id', and 'eos_id', or set these for one of "
+            "them only"
+        )
     nothing_set = _NOTHING_SET if decoder is None else Settings(decoder=decoder)
     return next(iter(owners), nothing_set)
-
-
-def _different_readings(owners: Mapping[Settings, str]) -> ValueError:
-    """The error for metrics that read ids in different ways."""
-    (reading, owner), (other_reading, other_owner), *_ = owners.items()
-    names = [field.name for field in fields(reading)]
-    differing = [name for name in names if getattr(reading, name) != getattr(other_reading, name)]
-    return ValueError(
-        f"{owner!r} and {other_owner!r} must read ids in the same way, but differ in {differing or ['decoder']}: give "
-        "them the same 'decoder', 'ignore_ids', 'pad_id', 'bos_id', and 'eos_id', or set these for one of them only"
-    )
