@@ -301,11 +301,9 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
         segments = [_as_segment(name, item) for item in items]
         ids = torch.cat(segments).numpy(force=True)
         return Ids(Ragged(ids, lengths_of(segments)), segments[0].device)
-    supported = (str, *SEQUENCES, *_ARRAYS)
-    example = next((item for item in items if not isinstance(item, supported)), items[0])
     raise TypeError(
         f"{name!r} must hold sentences of one kind (strings, lists of tokens, or tensors of ids), got "
-        f"{type_names(types)}, such as {repr(example)[:_MAX_SHOWN]}"
+        f"{type_names(types)}"
     )
 
 

@@ -85,7 +85,10 @@ class ForeignMetric(EvaluatorMetric):
                 f"each, but it cannot score two sentences: {errors[0]}"
             )
         # Some metrics accept lists of references, and give all hypotheses the same score.
-        return next((trial for trial in trials if trial[1] != trial[2]), trials[0])
+        for trial in trials:
+            if trial[1] != trial[2]:
+                return trial
+        return trials[0]
 
     def count_batch(self, name: str, batch: Batch, sources: Sources | None) -> IntArray:
         """Nothing yet. An error for a batch that the metric cannot score."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, TypeAlias
 
+from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.evaluation.validation import Validation
 
 Layout: TypeAlias = dict[str, dict[str, list[Any]]]
@@ -32,12 +33,19 @@ def lay_out_charts(validation: Validation) -> Layout:
         for section, details in bands.items():
             names = [naming.render_for_loggers(score.name._replace(detail=detail)) for detail in details]
             layout[section] = {title: ["Margin", names], **layout[section]}  # TensorBoard shows the last band first
-        for component in result.components:
-            name = score.name._replace(detail=component.name)
-            if component.chart and naming.render(name) in validation.numbers:
-                chart = layout["Parts"].setdefault(f"{shown}: {component.chart}", ["Multiline", []])
-                chart[1].append(_to_pattern(naming.render_for_loggers(name)))
+        _add_components(layout["Parts"], validation, score)
     return {section: charts for section, charts in layout.items() if charts}
+
+
+def _add_components(charts: dict[str, list[Any]], validation: Validation, score: Scored) -> None:
+    """Add the charts of the components that are logged."""
+    naming = validation.naming
+    for component in score.result.components:
+        name = score.name._replace(detail=component.name)
+        if component.chart and naming.render(name) in validation.numbers:
+            title = f"{naming.render_for_loggers(score.name)}: {component.chart}"
+            _, names = charts.setdefault(title, ["Multiline", []])
+            names.append(_to_pattern(naming.render_for_loggers(name)))
 
 
 def _to_pattern(name: str) -> str:

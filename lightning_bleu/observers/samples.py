@@ -9,7 +9,7 @@ from typing import Any
 from lightning_bleu.bleu import BLEUScorer, BLEUSettings
 from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.clean import to_line
-from lightning_bleu.core.tokens import load_tokenizer
+from lightning_bleu.core.tokens import load_tokenizer, tokenize_line
 from lightning_bleu.evaluation.choices import ChosenSentences
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.evaluation.validation import ScoredLoader
@@ -259,8 +259,5 @@ def split_line(text: str, is_tokenized: bool, settings: BLEUSettings) -> Line:
     text = text[:_MAX_CHARACTERS]
     if is_tokenized:
         return Line(text, text.split())
-    tokenize = load_tokenizer(settings.tokenizer)
-    tokens = tokenize((text.lower() if settings.lowercase else text).rstrip())
-    if isinstance(tokens, str):
-        return Line(text, tokens.split())
-    return Line(text, [str(token) for token in tokens])
+    tokens = tokenize_line(text.lower() if settings.lowercase else text, load_tokenizer(settings.tokenizer))
+    return Line(text, list(map(str, tokens)))
