@@ -14,6 +14,8 @@ from lightning_bleu.tasks.task_metric import Normalizer, TaskMetric, check_insta
 
 # Speech recognition
 
+_SPLITS: Mapping[str, Callable[[str], Sequence[str]]] = {"words": str.split, "characters": str.strip}
+"""What gives the units of a text."""
 _EDITS = ("insertions", "deletions", "substitutions")
 
 
@@ -25,14 +27,12 @@ class ErrorRate(TaskMetric):
     has_counts = True
     unit: ClassVar[str]
     """What is counted."""
-    split: ClassVar[Callable[[str], Sequence[str]]]
-    """Gives the units of a text."""
     aspects: ClassVar[Collection[str]]
     """What of a text that is not normalized changes the score, besides subwords."""
 
     def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
         check_installed(type(self).__name__, "rapidfuzz", "wer")
-        count = partial(count_errors, split=self.split, normalize=normalize)
+        count = partial(count_errors, split=_SPLITS[self.unit], normalize=normalize)
         signature = {"unit": self.unit}
         super().__init__(count, {"normalize": normalize}, signature, percent=percent, sees=self.aspects)
 
@@ -70,7 +70,6 @@ class WER(ErrorRate):
     short_name = "wer"
     unit = "words"
     column_names = ("errors", unit, *_EDITS)
-    split = staticmethod(str.split)
     aspects = ("case", "punctuation", "spaces")
 
 
@@ -101,7 +100,6 @@ class CER(ErrorRate):
     short_name = "cer"
     unit = "characters"
     column_names = ("errors", unit, *_EDITS)
-    split = staticmethod(str.strip)
     aspects = ("case", "punctuation")
 
 
