@@ -99,14 +99,10 @@ def _add_compare(commands: Any) -> argparse.ArgumentParser:
         help=f"one of {', '.join(METRICS)}; repeat it for several. If not set: those in the record of the run, else "
         "bleu and chrf",
     )
-    parser.add_argument(
-        "-t", "--tokenize", metavar="NAME", help="tokenizer of BLEU: 13a, intl, zh, ja-mecab, char, ..."
-    )
+    parser.add_argument("-t", "--tokenize", metavar="NAME", help="tokenizer of BLEU: 13a, intl, zh, ja-mecab, ...")
     parser.add_argument("--lowercase", action="store_true", help="ignore case")
     parser.add_argument("--confidence", type=float, default=0.95, metavar="C", help="of the intervals (0.95)")
-    parser.add_argument(
-        "--resamples", type=int, metavar="N", help="number of bootstrap resamples (1000, or more if needed)"
-    )
+    parser.add_argument("--resamples", type=int, metavar="N", help="bootstrap resamples (1000, or more if needed)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed of the resamples (0)")
     _add_output(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")

@@ -82,9 +82,7 @@ def _describe_method(comparison: Comparison) -> str:
     sentences.append(f"One-sided p{adjusted}.")
     sentences.append(f"Better or worse: the interval excludes 0, and p < {comparison.max_p_value:g}.")
     if comparison.resamples < comparison.resamples_needed:
-        sentences.append(
-            f"So few resamples cannot show a clear difference: use at least {comparison.resamples_needed:,}."
-        )
+        sentences.append(f"So few cannot show a clear difference: use at least {comparison.resamples_needed:,}.")
     return " ".join(sentences)
 
 

@@ -143,9 +143,7 @@ def _recognize_references(target: References, hypotheses: Form, *, decodable: bo
     reference_lists = _list_references(entries, hold_texts=hold_texts)
     counts = lengths_of(reference_lists)
     if not counts.all():
-        raise ValueError(
-            f"every sentence needs a reference, got no reference for sentence {counts.argmin()} of 'target'"
-        )
+        raise ValueError(f"every sentence needs a reference, got none for sentence {counts.argmin()} of 'target'")
     references = list(chain.from_iterable(reference_lists))
     return _recognize_list("target", references), counts
 

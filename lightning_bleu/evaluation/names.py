@@ -211,7 +211,7 @@ def check_names(kind: str, names: Sequence[Any], reserved: Collection[str] = (""
         >>> check_names("groups", ["de", "de/news"])
         Traceback (most recent call last):
         ...
-        ValueError: the names 'de' and 'de/news' of the groups clash, because de/... is logged
+        ValueError: the names 'de' and 'de/news' of the groups clash: de/... is logged
     """
     for name in names:
         if not isinstance(name, str):
@@ -233,9 +233,7 @@ def _check_nested(kind: str, names: Collection[str]) -> None:
     for name in names:
         for folder in _folders(name):
             if folder != name and folder in distinct:
-                raise ValueError(
-                    f"the names {folder!r} and {name!r} of the {kind} clash, because {folder}/... is logged"
-                )
+                raise ValueError(f"the names {folder!r} and {name!r} of the {kind} clash: {folder}/... is logged")
 
 
 def _folders(name: str) -> Iterator[str]:

@@ -61,7 +61,7 @@ def test_sentences_with_one_and_with_several_references_can_be_mixed() -> None:
 
 def test_an_empty_list_is_an_empty_reference_unless_other_sentences_have_lists_of_references() -> None:
     assert references_of([[1], [2]], [[], [3]]) == ([[], [3]], [1, 1])
-    with pytest.raises(ValueError, match="got no reference for sentence 0"):
+    with pytest.raises(ValueError, match="got none for sentence 0"):
         recognize([[1], [2]], [[], [[3]]])
 
 
@@ -131,10 +131,10 @@ ERRORS: list[tuple[Any, Any, type[Exception], str]] = [
     (ids, ids[[0] * 3], ValueError, f"^{COUNTS.format(2, 3)}$"),
     (["a", "b"], [["a", "b"]], ValueError, rf"^{COUNTS.format(2, 1)}. .*sacreBLEU's layout.*list\(zip\(\*target\)\)"),
     # missing references
-    (["a", "b"], [["a"], []], ValueError, "got no reference for sentence 1 of 'target'"),
-    (["a", "b"], [[], []], ValueError, "got no reference for sentence 0"),
-    ([[1], [2]], [[[1]], []], ValueError, "got no reference for sentence 1"),
-    (ids, [ids[:0], ids], ValueError, "got no reference for sentence 0"),
+    (["a", "b"], [["a"], []], ValueError, "got none for sentence 1 of 'target'"),
+    (["a", "b"], [[], []], ValueError, "got none for sentence 0"),
+    ([[1], [2]], [[[1]], []], ValueError, "got none for sentence 1"),
+    (ids, [ids[:0], ids], ValueError, "got none for sentence 0"),
     (ids, torch.zeros(2, 0, 5, dtype=torch.long), ValueError, r"every sentence needs a reference.*\(2, 0, 5\)"),
     # logits as for cross_entropy
     (torch.zeros(2, 9, 5), ids + 5, ValueError, r"of shape \(2, 9, 5\) .*cross_entropy, pass preds.transpose\(1, 2\)"),
@@ -288,10 +288,10 @@ def test_a_mask_that_is_refused_changes_no_state(mask: Any, error: type[Exceptio
 @pytest.mark.parametrize(
     ("index", "error", "message"),
     [
-        (torch.tensor([0.0, 1.0]), TypeError, "must hold integers, the positions of sentences .*, got float32"),
+        (torch.tensor([0.0, 1.0]), TypeError, "must hold integers, the positions in the dataset, got float32"),
         ([True, False], TypeError, "must hold integers, .*, got bool"),
         (torch.tensor([0, 1]).to_sparse(), TypeError, "must be an array, or a dense tensor with values: "),
-        ([0], ValueError, r"must have shape \(2,\), one position per sentence, got \(1,\)"),
+        ([0], ValueError, r"must have shape \(2,\), a position per sentence, got \(1,\)"),
         ([5, -1], ValueError, r"must hold positions in the dataset, from 0 and below 2\*\*63, got -1"),
         (np.array([0, 2**63], np.uint64), ValueError, f"must hold positions .*, got {2**63}"),
     ],
