@@ -33,10 +33,18 @@ def check_parts(metrics: Mapping[str, EvaluatorMetric], parts: bool | Sequence[s
     """Raise a ValueError for names of components that no metric has."""
     if isinstance(parts, bool):
         return
-    scorers = [scorer for name, metric in metrics.items() for scorer in known_scorers(name, metric).values()]
-    known = dict.fromkeys(part.name for scorer in scorers for part in list_components(scorer))
+    known = _component_names(metrics)
     for part_name in parts:
         check_choice("parts", part_name, known)
+
+
+def _component_names(metrics: Mapping[str, EvaluatorMetric]) -> dict[str, None]:
+    """The names of the components of all scores, in order."""
+    names: dict[str, None] = {}
+    for name, metric in metrics.items():
+        for scorer in known_scorers(name, metric).values():
+            names.update(dict.fromkeys(component.name for component in list_components(scorer)))
+    return names
 
 
 def reserved_names(metrics: Mapping[str, EvaluatorMetric]) -> set[str]:
@@ -47,11 +55,9 @@ def reserved_names(metrics: Mapping[str, EvaluatorMetric]) -> set[str]:
         >>> sorted(reserved_names({"chrf": CorpusCHRF().scorer}) - STATISTICS.keys())
         ['', 'mean', 'precision', 'recall']
     """
-    names = {"", MEAN, *STATISTICS}
-    for name, metric in metrics.items():
-        for score_name, scorer in known_scorers(name, metric).items():
-            names.add(score_name)
-            names.update(component.name for component in list_components(scorer))
+    names = {"", MEAN, *STATISTICS, *_component_names(metrics)}
+    for metric in metrics.values():
+        names.update(metric.score_names)
     return names
 
 

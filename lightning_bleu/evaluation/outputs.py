@@ -157,8 +157,12 @@ _MISTAKEN = {
 
 def _find_meant(output: Mapping[str, Any]) -> dict[str, str]:
     """Keys that are missing, each with a similar one that is there: ``{"preds": "predictions"}``."""
-    missing = [name for name in _MISTAKEN if name not in output]
-    return {name: key for name in missing for key in _MISTAKEN[name] if key in output}
+    meant = {}
+    for name, mistaken in _MISTAKEN.items():
+        for key in mistaken:
+            if key in output and name not in output:
+                meant[name] = key
+    return meant
 
 
 def suspect_keys(output: Any, origin: str) -> Iterator[str]:

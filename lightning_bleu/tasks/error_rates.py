@@ -33,8 +33,9 @@ class ErrorRate(TaskMetric):
     def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
         check_installed(type(self).__name__, "rapidfuzz", "wer")
         count = partial(count_errors, split=_SPLITS[self.unit], normalize=normalize)
+        options = {"normalize": normalize}
         signature = {"unit": self.unit}
-        super().__init__(count, {"normalize": normalize}, signature, percent=percent, sees=self.aspects)
+        super().__init__(count, options, signature, percent=percent, sees=self.aspects)
 
 
 class WER(ErrorRate):
@@ -132,7 +133,9 @@ def count_errors(
             reference_items = split(normalize_text(reference, normalize))
             candidates.append((Levenshtein.distance(reference_items, items), len(reference_items), reference_items))
         errors, length, closest = min(candidates, key=_closeness)
-        kinds = Counter(edit.tag for edit in Levenshtein.editops(closest, items)) if errors else Counter[str]()
+        kinds = Counter[str]()
+        if errors:
+            kinds.update(edit.tag for edit in Levenshtein.editops(closest, items))
         rows.append((errors, length, kinds["insert"], kinds["delete"], kinds["replace"]))
     return rows
 
