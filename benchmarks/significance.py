@@ -91,7 +91,7 @@ def compare_with_sacrebleu(folder: Path) -> None:
         assert theirs.p_value is not None
         assert theirs.ci is not None
         comparison = compare({one: systems[one], other: systems[other]}, references)
-        test, width = comparison.tests["bleu"][other], comparison.intervals["bleu"][other].half_width
+        test, width = comparison.tests["bleu"][other], half_width(comparison.intervals["bleu"][other])
         worst_p = max(worst_p, abs(test.p_value - theirs.p_value))
         worst_width = max(worst_width, abs(width / theirs.ci - 1))
         cells = [f"{test.p_value:.4f}", f"{theirs.p_value:.4f}", f"{width:.3f}", f"{theirs.ci:.3f}"]

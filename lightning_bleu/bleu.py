@@ -28,7 +28,7 @@ from lightning_bleu.core.conventions import (
 )
 from lightning_bleu.core.evaluator_metric import CorpusScorer, count_sentences
 from lightning_bleu.core.forms import Hypotheses, Ids, InputCounts, IntArray, Ragged, References, Tokens
-from lightning_bleu.core.messages import check_choice
+from lightning_bleu.core.messages import check_choice, wrong_type
 from lightning_bleu.core.ngrams import count_matches
 from lightning_bleu.core.scoring import Component, Report, float_type, format_in_unit, join_signature
 from lightning_bleu.core.settings import (
@@ -127,8 +127,6 @@ class BLEUSettings(Settings, Convention):
             smoothing_value=_smoothing_value(self.smoothing, self.smoothing_value),
             effective_order=check_bool("effective_order", self.effective_order),
         )
-        if self.min_possible_matches >= 2**31:  # kept rows have 32 bits
-            raise ValueError(f"'min_possible_matches' must be below 2**31, got {self.min_possible_matches}")
 
 
 def _smoothing_value(smoothing: str, value: Any) -> float | None:
@@ -149,12 +147,10 @@ def _weights(weights: Any, max_order: int) -> tuple[float, ...]:
     """Check the weights of the orders; they are uniform when None."""
     if weights is None:
         return (1 / max_order,) * max_order
-    numbers = _as_numbers(weights)
-    if numbers is None:
-        raise TypeError(
-            f"'weights' must hold one number for each order 1 ... max_order={max_order}, got {weights!r} of type "
-            f"{type(weights).__name__}"
-        )
+    try:
+        numbers = tuple(map(float, weights))
+    except (TypeError, ValueError):
+        raise wrong_type("weights", f"one number for each order 1 ... max_order={max_order}", weights) from None
     if len(numbers) != max_order:
         raise ValueError(
             f"'weights' must hold one weight for each order 1 ... max_order={max_order}, got {len(numbers)}: {numbers}"
@@ -163,16 +159,6 @@ def _weights(weights: Any, max_order: int) -> tuple[float, ...]:
     if not are_valid or not any(numbers):
         raise ValueError(f"'weights' must be finite, not negative, and not all 0, got {numbers}")
     return numbers
-
-
-def _as_numbers(weights: Any) -> tuple[float, ...] | None:
-    """Convert to floats; None for anything but an iterable of numbers."""
-    if not isinstance(weights, Iterable) or isinstance(weights, str | bytes | Mapping):
-        return None
-    try:
-        return tuple(float(weight) for weight in weights)
-    except (TypeError, ValueError):
-        return None
 
 
 # Rows: the statistics of every sentence
@@ -258,10 +244,6 @@ def token_ids(batch: Batch, settings: BLEUSettings) -> Ragged:
 
 
 # Statistics → score
-
-
-_CHUNK = 2**14
-"""How many sentences are scored at a time, so that intermediate results need little memory."""
 
 
 class Statistics(NamedTuple):
@@ -403,8 +385,7 @@ class BLEUScorer(CorpusScorer):
         for_sentences = self.settings.with_options(
             smoothing="exp", smoothing_value=None, effective_order=True, zero_rule="no-match"
         )
-        chunks = torch.split(statistics, _CHUNK)
-        return self.settings.unit * torch.cat([compute_bleu(chunk, for_sentences).bleu for chunk in chunks])
+        return self.settings.unit * compute_bleu(statistics, for_sentences).bleu
 
     def rank_sentences(self, statistics: Tensor) -> Tensor:
         """Numbers that rank sentences, the worst for their length lowest; see :func:`with_average_tokens`."""

@@ -40,10 +40,6 @@ if TYPE_CHECKING:
 # Options
 
 
-_MAX_BETA = 1_000_000
-"""Beyond it, only recall counts anyway."""
-
-
 class CHRFOptions(TypedDict, total=False):
     """The options of a score, as the user passes them; see :class:`lightning_bleu.CorpusCHRF`."""
 
@@ -89,8 +85,6 @@ class CHRFSettings(Settings):
             whitespace=check_bool("whitespace", self.whitespace),
             eps_smoothing=check_bool("eps_smoothing", self.eps_smoothing),
         )
-        if self.beta > _MAX_BETA:
-            raise ValueError(f"'beta' must be at most {_MAX_BETA:,}, got {self.beta:g}")
         if not self.orders:
             raise ValueError("'char_order' or 'word_order' must be 1 or more, got 0 for both")
 

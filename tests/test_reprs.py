@@ -47,7 +47,7 @@ CHRF = CHRFScore(
     percent=False,
 )
 INTERVAL = Interval(48.8612, 47.92, 49.77, 0.95, (48.0, 49.0) * 500, percent=True)
-TEST = PairedTest("paired bootstrap", 48.8612, 48.4, 0.1109, 1000, True, low=-0.3, high=1.2, confidence=0.95)
+TEST = PairedTest(48.8612, 48.4, 0.1109, 1000, -0.3, 1.2, 0.95, True)
 RESULT = Result(48.8612, report=BLEU, interval=INTERVAL, comparison=TEST, best=48.8612, percent=True)
 SAMPLE = Sample(825, [Line("Auf belebten Straße", []), Line("b", [])], None, {"bleu": 8.94}, {"bleu": True})
 
@@ -78,7 +78,7 @@ def extremes() -> list[Any]:
     """Objects with large numbers, many orders, and hostile names."""
     high = 1.2345678e300
     interval = Interval(high, -high, high, 0.95, ())
-    test = PairedTest("paired bootstrap", high, -high, 1e-300, 1000, None, low=-high, high=high, confidence=0.95)
+    test = PairedTest(high, -high, 1e-300, 1000, -high, high, 0.95, None)
     result = Result(high, interval=interval, comparison=test, best=high)
     lines = [[Line(text, []), Line("b", [])] for text in TEXTS]
     names = [text * 3 for text in TEXTS]

@@ -99,14 +99,10 @@ def _add_compare(commands: Any) -> argparse.ArgumentParser:
         help=f"one of {', '.join(METRICS)}; repeat it for several. If not set: those in the record of the run, else "
         "bleu and chrf",
     )
-    parser.add_argument(
-        "-t", "--tokenize", metavar="NAME", help="tokenizer of BLEU: 13a, intl, zh, ja-mecab, char, ..."
-    )
+    parser.add_argument("-t", "--tokenize", metavar="NAME", help="tokenizer of BLEU: 13a, intl, zh, ja-mecab, ...")
     parser.add_argument("--lowercase", action="store_true", help="ignore case")
     parser.add_argument("--confidence", type=float, default=0.95, metavar="C", help="of the intervals (0.95)")
-    parser.add_argument(
-        "--resamples", type=int, metavar="N", help="number of bootstrap resamples (1000, or more if needed)"
-    )
+    parser.add_argument("--resamples", type=int, metavar="N", help="bootstrap resamples (1000, or more if needed)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed of the resamples (0)")
     _add_output(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
@@ -119,7 +115,7 @@ def _add_show(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser("show", help=about, description=about)
     parser.add_argument("folder", metavar="FOLDER", help="what 'translations' was set to; it has scores.jsonl")
     _add_output(parser)
-    parser.set_defaults(command="show", run=_show)
+    parser.set_defaults(command="show", run=_show, json=False)
     return parser
 
 
@@ -186,7 +182,7 @@ def _clean_message(message: object) -> str:
 def _compare(options: argparse.Namespace) -> None:
     """``lightning-bleu compare``."""
     files = _name_systems(options.systems, options.baseline)
-    _check_output(options, [*files.values(), *(options.reference or ()), *filter(None, [options.source])])
+    _check_output(options)
     metrics = options.metric or _DEFAULT_METRICS
     if options.tokenize is not None and "bleu" not in metrics:
         raise ValueError(f"-t is the tokenizer of BLEU, but the metrics are {', '.join(metrics)}: add -m bleu")
@@ -201,11 +197,9 @@ def _compare(options: argparse.Namespace) -> None:
         resamples=options.resamples,
         seed=options.seed,
     )
-    _write_page(comparison, options)
+    _show_view(comparison, options)
     if options.json:
         _print_json(comparison.to_dict())
-    else:
-        _print_text(comparison, options)
 
 
 def _name_systems(systems: Sequence[str], baseline: str | None) -> dict[str, str]:
@@ -248,18 +242,11 @@ def _show(options: argparse.Namespace) -> None:
     folder = find_run(folder)
     from lightning_bleu.compare.recorded_run import read_run
 
-    run = read_run(folder)
-    _write_page(run, options)
-    _print_text(run, options)
+    _show_view(read_run(folder), options)
 
 
-def _check_output(options: argparse.Namespace, read: Sequence[str] = ()) -> None:
-    """Raise an error if a file cannot be written, or must not be, before anything is counted.
-
-    Args:
-        options: the options.
-        read: the files that the command reads.
-    """
+def _check_output(options: argparse.Namespace) -> None:
+    """Raise an error if a file cannot be written, or must not be, before anything is counted."""
     if options.html is None:
         return
     file = Path(options.html).expanduser()
@@ -269,9 +256,6 @@ def _check_output(options: argparse.Namespace, read: Sequence[str] = ()) -> None
         raise NotADirectoryError(None, "there is no such folder", file.parent)
     if not file.is_file():
         return
-    for path in (Path(name).expanduser() for name in read):
-        if path.exists() and file.samefile(path):
-            raise ValueError(f"{options.html!r} is read, so it cannot be written: pass another name")
     with file.open("rb") as stream:  # the file may be large
         beginning = stream.read(_EXAMINED)
     if beginning and b'content="lightning_bleu"' not in beginning:
@@ -284,15 +268,13 @@ def _print_json(values: dict[str, Any]) -> None:
     print(json.dumps(finite, indent=2))
 
 
-def _print_text(shown: Viewable, options: argparse.Namespace) -> None:
-    print(shown.to_text(examples=3 if options.examples is None else options.examples))
-
-
-def _write_page(shown: Viewable, options: argparse.Namespace) -> None:
+def _show_view(shown: Viewable, options: argparse.Namespace) -> None:
     """Write the page; first, because a reader such as ``head`` may close the pipe before all is printed."""
     if options.html is not None:
         shown.to_html(options.html, examples=20 if options.examples is None else options.examples)
         print(f"lightning-bleu: wrote {options.html}", file=sys.stderr)
+    if not options.json:
+        print(shown.to_text(examples=3 if options.examples is None else options.examples))
 
 
 def name_files(arguments: Sequence[str]) -> dict[str, str]:

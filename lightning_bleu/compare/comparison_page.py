@@ -82,9 +82,7 @@ def _describe_method(comparison: Comparison) -> str:
     sentences.append(f"One-sided p{adjusted}.")
     sentences.append(f"Better or worse: the interval excludes 0, and p < {comparison.max_p_value:g}.")
     if comparison.resamples < comparison.resamples_needed:
-        sentences.append(
-            f"So few resamples cannot show a clear difference: use at least {comparison.resamples_needed:,}."
-        )
+        sentences.append(f"So few cannot show a clear difference: use at least {comparison.resamples_needed:,}.")
     return " ".join(sentences)
 
 
@@ -122,13 +120,12 @@ def _score_table(comparison: Comparison, metric: str) -> Table:
 def _compared_row(comparison: Comparison, metric: str, system: str) -> list[TableCell]:
     """The row of a system that is compared with the baseline."""
     test = comparison.tests[metric][system]
-    low, high = test.low or 0.0, test.high or 0.0
     word = comparison.verdict(metric, system).word
     tone = _TONES.get(word, "quiet")
     score = format_in_unit(test.score_a, test.percent)
     difference = format_in_unit(test.difference, test.percent, "+")
-    interval = f"{format_in_unit(low, test.percent, '+')} to {format_in_unit(high, test.percent, '+')}"
-    drawn = Range(test.difference, low, high, _find_axis(comparison, metric), tone)
+    interval = f"{format_in_unit(test.low, test.percent, '+')} to {format_in_unit(test.high, test.percent, '+')}"
+    drawn = Range(test.difference, test.low, test.high, _find_axis(comparison, metric), tone)
     p_value = f"{comparison.p_values(metric)[system]:.4f}"
     return [system, score, difference, Cell(word, tone), interval, drawn, p_value]
 
@@ -137,7 +134,7 @@ def _find_axis(comparison: Comparison, metric: str) -> tuple[float, float]:
     """Both ends of the axis on which the differences of a metric are drawn."""
     ends = [0.0]
     for test in comparison.tests[metric].values():
-        ends += [test.difference, test.low or 0.0, test.high or 0.0]
+        ends += [test.difference, test.low, test.high]
     return min(ends), max(ends)
 
 

@@ -57,13 +57,9 @@ def read_index(index: Index | None, sentence_count: int) -> IntArray | None:
         return None
     positions = _to_array("index", index)
     if positions.size and positions.dtype.kind not in "iu":
-        raise TypeError(
-            f"'index' must hold integers, the positions of sentences in their dataset, got {positions.dtype}"
-        )
+        raise TypeError(f"'index' must hold integers, the positions in the dataset, got {positions.dtype}")
     if positions.shape != (sentence_count,):
-        raise ValueError(
-            f"'index' must have shape ({sentence_count},), one position per sentence, got {positions.shape}"
-        )
+        raise ValueError(f"'index' must have shape ({sentence_count},), a position per sentence, got {positions.shape}")
     out_of_range = positions[(positions < 0) | (positions >= 2**63)]
     if out_of_range.size:
         raise ValueError(f"'index' must hold positions in the dataset, from 0 and below 2**63, got {out_of_range[0]}")

@@ -21,15 +21,10 @@ def warn_user(message: str) -> None:
         return
     level = 1  # this function
     frame: FrameType | None = sys._getframe()
-    while frame is not None and _is_library(frame):
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES:
         level += 1
         frame = frame.f_back
     warnings.warn(message, UserWarning, stacklevel=level)
-
-
-def _is_library(frame: FrameType) -> bool:
-    module: str = frame.f_globals.get("__name__", "")
-    return module.split(".")[0] in _LIBRARIES
 
 
 class WarnOnce:

@@ -68,20 +68,14 @@ def suspect_padding(hypotheses: Ids, references: Ids, settings: Settings) -> Ite
     names_padding = settings.pad_id is not None or settings.eos_id is not None or settings.ignore_ids != (-100,)
     if names_padding or settings.decoder is not None:
         return
-    if _may_be_padded(hypotheses) or _may_be_padded(references):
+    shapes = [form.shape for form in (hypotheses, references) if form.shape]
+    if any(shape[0] > 1 and shape[-1] > 0 for shape in shapes):  # a tensor with several rows
         yield (
             "padding",
             "The ids are in a tensor, but neither 'pad_id' nor 'eos_id' is set: every id counts as a token, even "
             "padding. Set them, for example CorpusBLEU(pad_id=tokenizer.pad_token_id, "
             "eos_id=tokenizer.eos_token_id). If there is no padding, or if it is -100 on both sides, set pad_id=-100.",
         )
-
-
-def _may_be_padded(form: Ids) -> bool:
-    """Whether ids are in a tensor with several rows."""
-    if not form.shape:
-        return False
-    return form.shape[0] > 1 and form.shape[-1] > 0
 
 
 def suspect_ignored_labels(hypotheses: Ids, references: Ids, settings: Settings) -> Iterator[Mistake]:

@@ -99,7 +99,7 @@ def recognize_sources(sources: Hypotheses, sentence_count: int) -> Form:
     count = segment_count(form)
     if count != sentence_count:
         raise ValueError(
-            f"'source' has {_count_sentences(count)}, 'preds' {sentence_count}: pass one source for each hypothesis"
+            f"'source' and 'preds' must have the same number of sentences, got {count} and {sentence_count}"
         )
     return form
 
@@ -143,9 +143,7 @@ def _recognize_references(target: References, hypotheses: Form, *, decodable: bo
     reference_lists = _list_references(entries, hold_texts=hold_texts)
     counts = lengths_of(reference_lists)
     if not counts.all():
-        raise ValueError(
-            f"every sentence needs a reference, got no reference for sentence {counts.argmin()} of 'target'"
-        )
+        raise ValueError(f"every sentence needs a reference, got none for sentence {counts.argmin()} of 'target'")
     references = list(chain.from_iterable(reference_lists))
     return _recognize_list("target", references), counts
 
@@ -234,14 +232,8 @@ def _check_reference_count(entries: int, sentence_count: int, first_entry: Any =
             "list per sentence: transpose it with list(zip(*target)), or pass target[0] if that is the whole batch"
         )
     raise ValueError(
-        f"'preds' has {_count_sentences(sentence_count)}, 'target' {entries}: both must have the same number of "
-        f"sentences{guess}"
+        f"'preds' and 'target' must have the same number of sentences, got {sentence_count} and {entries}{guess}"
     )
-
-
-def _count_sentences(count: int) -> str:
-    """A number of sentences in words."""
-    return "1 sentence" if count == 1 else f"{count} sentences"
 
 
 def _match_forms(hypotheses: Form, references: Form, *, decodable: bool) -> tuple[Form, Form]:
@@ -307,11 +299,9 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
         segments = [_as_segment(name, item) for item in items]
         ids = torch.cat(segments).numpy(force=True)
         return Ids(Ragged(ids, lengths_of(segments)), segments[0].device)
-    supported = (str, *SEQUENCES, *_ARRAYS)
-    example = next((item for item in items if not isinstance(item, supported)), items[0])
     raise TypeError(
         f"{name!r} must hold sentences of one kind (strings, lists of tokens, or tensors of ids), got "
-        f"{type_names(types)}, such as {repr(example)[:_MAX_SHOWN]}"
+        f"{type_names(types)}"
     )
 
 

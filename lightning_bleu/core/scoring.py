@@ -135,10 +135,7 @@ class RatioScorer(Scorer):
     settings: Mapping[str, Any] = field(default_factory=dict)
     over_zero: float = math.inf
 
-    @property
-    def columns(self) -> int:  # type: ignore[override]
-        """A pair of numbers."""
-        return 2
+    columns = 2
 
     @property
     def perfect(self) -> float | None:  # type: ignore[override]

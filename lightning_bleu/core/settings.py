@@ -238,7 +238,7 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None) -> int:
 
     Raises:
         TypeError: for anything but an integer.
-        ValueError: for an integer below `at_least`.
+        ValueError: for an integer below `at_least`, and for one of more than 64 bits.
     """
     number = None
     if not isinstance(value, bool):
@@ -246,6 +246,8 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None) -> int:
             number = operator.index(value)
     if number is None:
         raise wrong_type(name, "an integer", value)
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"{name!r} must fit in 64 bits, got {number}")
     if at_least is not None and number < at_least:
         raise ValueError(f"{name!r} must be {at_least} or more, got {number}")
     return number
@@ -267,7 +269,7 @@ def check_number(name: str, value: Any) -> float:
 
 
 def to_plain(value: Any) -> Any:
-    """An option as a plain value that can be saved: a callable becomes its name.
+    """An option as a plain value that can be saved: a callable becomes its full name, or that of its class.
 
     Example:
         >>> to_plain(0.5), to_plain(str.split)
@@ -275,15 +277,8 @@ def to_plain(value: Any) -> Any:
     """
     if isinstance(value, int | float | str | tuple | None):
         return value
-    return _qualified_name(value)
-
-
-def _qualified_name(value: Any) -> str:
-    """The full name of a callable, or that of its class."""
     definition = value if hasattr(value, "__qualname__") else type(value)
-    module = getattr(definition, "__module__", None)
-    if not module:  # a method of a built-in class has none
-        module = getattr(definition, "__objclass__", type(definition)).__module__
+    module = getattr(definition, "__module__", None) or "builtins"  # a method of a built-in class has none
     return f"{module}.{definition.__qualname__}"
 
 
@@ -310,14 +305,7 @@ def check_id(name: str, value: Any) -> int | None:
         TypeError: for anything but an integer and None.
         ValueError: for an integer that is out of range.
     """
-    return None if value is None else _check_64_bits(name, value)
-
-
-def _check_64_bits(name: str, value: Any) -> int:
-    number = check_integer(name, value)
-    if not -(2**63) <= number < 2**63:
-        raise ValueError(f"{name!r} must fit in 64 bits, got {number}")
-    return number
+    return None if value is None else check_integer(name, value)
 
 
 def _check_ids(name: str, values: Any) -> tuple[int, ...]:
@@ -327,4 +315,4 @@ def _check_ids(name: str, values: Any) -> tuple[int, ...]:
     is_single = not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0
     if is_single:
         values = [values]
-    return tuple(_check_64_bits(name, value) for value in values)
+    return tuple(check_integer(name, value) for value in values)

@@ -23,30 +23,21 @@ def find_third(function: Callable[..., Any], name: str) -> tuple[inspect.Paramet
         >>> find_third(partial(lambda outputs, batch, *, index=0: 0, index=1), "index")
         (None, False)
     """
-    signature = signature_of(function)
-    if signature is None:
-        return None, False
     callee = _callee_of(function)
+    try:
+        parameters = inspect.signature(callee).parameters
+    except (TypeError, ValueError):  # of a builtin
+        return None, False
     is_set = isinstance(callee, partial) and name in callee.keywords
-    named = None if is_set else signature.parameters.get(name)
+    named = None if is_set else parameters.get(name)
     positional = [
-        parameter
-        for parameter in signature.parameters.values()
-        if parameter.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameter for parameter in parameters.values() if parameter.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD
     ]
     if len(positional) > 2:
         third = positional[2]
         if third.default is third.empty or third is named:
             return third, True
     return named, False
-
-
-def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature of a callable; None for builtins that have none."""
-    try:
-        return inspect.signature(_callee_of(function))
-    except (TypeError, ValueError):
-        return None
 
 
 def _callee_of(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -43,7 +43,6 @@ class ForeignMetric(EvaluatorMetric):
     corpus_level = True
 
     def __init__(self, name: str, metric: Any) -> None:
-        self._class_name = type(metric).__name__
         self._metric = _copy(metric)  # the trial needs a copy, because a wrapper such as MinMaxMetric keeps its range
         self._takes_one, right, wrong = self._try(name)
         self._metric = _copy(metric)
@@ -57,7 +56,7 @@ class ForeignMetric(EvaluatorMetric):
     @property
     def class_name(self) -> str:
         """The name of the class of the metric."""
-        return self._class_name
+        return type(self._metric).__name__
 
     def scorer_of(self, name: str, score_name: str) -> Scorer:
         """How its result becomes a score: as it is, over 1."""
@@ -87,8 +86,7 @@ class ForeignMetric(EvaluatorMetric):
             )
         # Some metrics accept lists of references, and give all hypotheses the same score.
         for trial in trials:
-            _, right, wrong = trial
-            if right != wrong:
+            if trial[1] != trial[2]:
                 return trial
         return trials[0]
 

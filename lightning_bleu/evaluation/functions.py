@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import InputCounts, IntArray, kind_of
 from lightning_bleu.core.scoring import Component, RatioScorer, Report, format_in_unit, format_score
 from lightning_bleu.core.settings import check_bool, describe
-from lightning_bleu.evaluation.callables import find_third, name_function
+from lightning_bleu.evaluation.callables import call_with_third, find_third, name_function
 from lightning_bleu.evaluation.names import Name, check_names
 
 _MAX_SHOWN = 200
@@ -62,6 +63,8 @@ class FunctionMetric(EvaluatorMetric):
     The sum of each number behind the pair, over the sum of the second ones, is a component of the score."""
     has_counts = False
     """Whether these numbers are counts. Then the components are logged unless `parts` names others."""
+    over_zero = math.inf
+    """The score of a number other than 0 over 0."""
 
     def __init__(
         self,
@@ -86,27 +89,20 @@ class FunctionMetric(EvaluatorMetric):
         self.percent = check_bool("percent", percent)
         self.perfect = perfect
         self.score_names = list(higher_is_better) if isinstance(higher_is_better, Mapping) else [""]
-        third, self._sources_by_position = find_third(function, "sources")
-        self._sources = None if third is None else third.name
+        self.scale = True if self.percent else None
+        third, _ = find_third(function, "sources")
         self.takes_sources = third is not None
         self._needs_sources = third is not None and third.default is third.empty
 
     def __call__(self, hypotheses: Sequence[str], references: Sequence[Any], sources: Any = None) -> Any:
         """Call the function, with the sources if there are any and it takes them."""
-        if sources is None or self._sources is None:
+        if sources is None:
             return self.function(hypotheses, references)
-        if self._sources_by_position:
-            return self.function(hypotheses, references, sources)
-        return self.function(hypotheses, references, **{self._sources: sources})
+        return call_with_third(self.function, "sources", hypotheses, references, sources)
 
     def __deepcopy__(self, memo: object) -> FunctionMetric:
         """Return self: the function may be a large model."""
         return self
-
-    @property
-    def scale(self) -> bool | None:
-        """Whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own."""
-        return True if self.percent else None
 
     def plain_settings(self) -> dict[str, Any]:
         """What the scores depend on, as plain values."""
@@ -134,8 +130,15 @@ class FunctionMetric(EvaluatorMetric):
             raise ValueError(f"'higher_is_better' of the metric {name!r} has {[*directions]}: add {score_name!r}")
         direction = directions.get(score_name, directions.get(""))
         settings = {"higher_is_better": direction, **self.plain_settings()}
-        key = Name(name, score=score_name).key
-        return FunctionScorer(key, direction, self.scale, best_ratio=self.perfect, settings=settings, metric=self)
+        return FunctionScorer(
+            Name(name, score=score_name).key,
+            direction,
+            self.scale,
+            best_ratio=self.perfect,
+            settings=settings,
+            over_zero=self.over_zero,
+            metric=self,
+        )
 
     def count_batch(self, name: str, batch: Batch, sources: Sources | None) -> IntArray:
         """Nothing yet. An error for a batch that the function cannot score."""
@@ -207,29 +210,25 @@ class FunctionScorer(RatioScorer):
         metric: the function.
     """
 
-    metric: FunctionMetric | None = None
+    metric: FunctionMetric = field(kw_only=True)
 
     @property
     def columns(self) -> int:  # type: ignore[override]
         """The number of numbers of a sentence: a pair, and what explains it."""
-        return 2 if self.metric is None else max(2, len(self.metric.column_names))
+        return max(2, len(self.metric.column_names))
 
     def report(self, sums: Tensor, inputs: InputCounts | None) -> FunctionScore:
         """The score with its name and its signature."""
-        metric = self.metric
-        signature = None if inputs is None or metric is None else metric.signature(inputs)
-        numbers: dict[str, float] = {}
-        if metric is not None:
-            numbers = dict(zip(metric.column_names, sums.tolist()))
-            if metric.has_counts:
-                numbers = {name: int(number) for name, number in numbers.items()}
+        signature = None if inputs is None else self.metric.signature(inputs)
+        to_number = int if self.metric.has_counts else float
+        numbers = dict(zip(self.metric.column_names, map(to_number, sums.tolist())))
         return FunctionScore(
             score=self.score(sums).item(), name=self.name, percent=self.percent, signature=signature, sums=numbers
         )
 
     def components(self, report: FunctionScore, *, optional: bool = True) -> list[Component]:
         """What the numbers behind the pairs say, in the unit of the score; nothing for pairs alone."""
-        if self.metric is None or not self.metric.column_names:
+        if not self.metric.column_names:
             return []
         sums = report.sums
         _, denominator, *names = self.metric.column_names

@@ -33,10 +33,18 @@ def check_parts(metrics: Mapping[str, EvaluatorMetric], parts: bool | Sequence[s
     """Raise a ValueError for names of components that no metric has."""
     if isinstance(parts, bool):
         return
-    scorers = [scorer for name, metric in metrics.items() for scorer in known_scorers(name, metric).values()]
-    known = dict.fromkeys(part.name for scorer in scorers for part in list_components(scorer))
+    known = _component_names(metrics)
     for part_name in parts:
         check_choice("parts", part_name, known)
+
+
+def _component_names(metrics: Mapping[str, EvaluatorMetric]) -> dict[str, None]:
+    """The names of the components of all scores, in order."""
+    names: dict[str, None] = {}
+    for name, metric in metrics.items():
+        for scorer in known_scorers(name, metric).values():
+            names.update(dict.fromkeys(component.name for component in list_components(scorer)))
+    return names
 
 
 def reserved_names(metrics: Mapping[str, EvaluatorMetric]) -> set[str]:
@@ -47,11 +55,9 @@ def reserved_names(metrics: Mapping[str, EvaluatorMetric]) -> set[str]:
         >>> sorted(reserved_names({"chrf": CorpusCHRF().scorer}) - STATISTICS.keys())
         ['', 'mean', 'precision', 'recall']
     """
-    names = {"", MEAN, *STATISTICS}
-    for name, metric in metrics.items():
-        for score_name, scorer in known_scorers(name, metric).items():
-            names.add(score_name)
-            names.update(component.name for component in list_components(scorer))
+    names = {"", MEAN, *STATISTICS, *_component_names(metrics)}
+    for metric in metrics.values():
+        names.update(metric.score_names)
     return names
 
 
@@ -85,17 +91,13 @@ def shared_reading(metrics: Mapping[str, EvaluatorMetric], decoder: Decoder | No
                 reading = replace(reading, decoder=decoder)
             owners.setdefault(reading, name)
     if len(owners) > 1:
-        raise _different_readings(owners)
+        (reading, owner), (other_reading, other_owner), *_ = owners.items()
+        names = [field.name for field in fields(reading)]
+        differing = [name for name in names if getattr(reading, name) != getattr(other_reading, name)]
+        raise ValueError(
+            f"{owner!r} and {other_owner!r} must read ids in the same way, but differ in {differing or ['decoder']}: "
+            "give them the same 'decoder', 'ignore_ids', 'pad_id', 'bos_id', and 'eos_id', or set these for one of "
+            "them only"
+        )
     nothing_set = _NOTHING_SET if decoder is None else Settings(decoder=decoder)
     return next(iter(owners), nothing_set)
-
-
-def _different_readings(owners: Mapping[Settings, str]) -> ValueError:
-    """The error for metrics that read ids in different ways."""
-    (reading, owner), (other_reading, other_owner), *_ = owners.items()
-    names = [field.name for field in fields(reading)]
-    differing = [name for name in names if getattr(reading, name) != getattr(other_reading, name)]
-    return ValueError(
-        f"{owner!r} and {other_owner!r} must read ids in the same way, but differ in {differing or ['decoder']}: give "
-        "them the same 'decoder', 'ignore_ids', 'pad_id', 'bos_id', and 'eos_id', or set these for one of them only"
-    )

@@ -211,7 +211,7 @@ def check_names(kind: str, names: Sequence[Any], reserved: Collection[str] = (""
         >>> check_names("groups", ["de", "de/news"])
         Traceback (most recent call last):
         ...
-        ValueError: the names 'de' and 'de/news' of the groups clash, because de/... is logged
+        ValueError: the names 'de' and 'de/news' of the groups clash: de/... is logged
     """
     for name in names:
         if not isinstance(name, str):
@@ -224,10 +224,16 @@ def check_names(kind: str, names: Sequence[Any], reserved: Collection[str] = (""
             raise ValueError(f"the {kind} cannot have the name {name!r}: a lone surrogate cannot be written to a file")
     if len(set(names)) < len(names):
         raise ValueError(f"the {kind} must have different names, got {list(names)}")
-    nested = find_nested(names)
-    if nested is not None:
-        folder, name = nested
-        raise ValueError(f"the names {folder!r} and {name!r} of the {kind} clash, because {folder}/... is logged")
+    _check_nested(kind, names)
+
+
+def _check_nested(kind: str, names: Collection[str]) -> None:
+    """Raise a ValueError for a name that is a folder of another one."""
+    distinct = set(names)
+    for name in names:
+        for folder in _folders(name):
+            if folder != name and folder in distinct:
+                raise ValueError(f"the names {folder!r} and {name!r} of the {kind} clash: {folder}/... is logged")
 
 
 def _folders(name: str) -> Iterator[str]:
@@ -239,18 +245,3 @@ def check_labels(labels: Sequence[str], reserved: Collection[str] = ("",)) -> No
     """Check labels of groups; see :func:`check_names`. Unlike names, they may begin with a slash, as paths do."""
     is_empty = "" in labels
     check_names("groups", labels, [name for name in reserved if name or is_empty])
-
-
-def find_nested(names: Collection[str]) -> tuple[str, str] | None:
-    """A name that is a folder of another one, and that other one; None if there is none.
-
-    Example:
-        >>> find_nested(["val_bleu", "val_bleu/low"]), find_nested(["val_bleu", "val_bleu_low"])
-        (('val_bleu', 'val_bleu/low'), None)
-    """
-    distinct = set(names)
-    for name in names:
-        for folder in _folders(name):
-            if folder != name and folder in distinct:
-                return folder, name
-    return None

@@ -159,27 +159,26 @@ def _is_loss(value: Any) -> bool:
     return isinstance(value, float) or (isinstance(value, torch.Tensor) and value.ndim == 0)
 
 
-_MEANT = {
-    "prediction": "preds",
-    "predictions": "preds",
-    "hypotheses": "preds",
-    "pred": "preds",
-    "targets": "target",
-    "reference": "target",
-    "references": "target",
-    "src": "source",
-    "sources": "source",
-    "indices": "index",
-    "groups": "group",
-    "ids": "id",
-    "sample_masks": "sample_mask",
+_MISTAKEN = {
+    "preds": ["prediction", "predictions", "hypotheses", "pred"],
+    "target": ["targets", "reference", "references"],
+    "source": ["src", "sources"],
+    "index": ["indices"],
+    "group": ["groups"],
+    "id": ["ids"],
+    "sample_mask": ["sample_masks"],
 }
-"""Keys that steps return for what this package calls otherwise."""
+"""Fields, and keys that steps return for them."""
 
 
 def _find_meant(output: Mapping[str, Any]) -> dict[str, str]:
     """Keys that are missing, each with a similar one that is there: ``{"preds": "predictions"}``."""
-    return {meant: key for key, meant in _MEANT.items() if key in output and meant not in output}
+    meant = {}
+    for name, mistaken in _MISTAKEN.items():
+        for key in mistaken:
+            if key in output and name not in output:
+                meant[name] = key
+    return meant
 
 
 def suspect_keys(output: Any, origin: str) -> Iterator[str]:

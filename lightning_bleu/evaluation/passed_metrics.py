@@ -13,12 +13,10 @@ from lightning_bleu.core.corpus_metric import CorpusMetric
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.evaluation.foreign_metrics import ForeignMetric
 from lightning_bleu.evaluation.functions import FunctionMetric
-from lightning_bleu.evaluation.names import check_names, column_name
+from lightning_bleu.evaluation.names import check_names
 
-_RESERVED_COLUMNS = ("index", "group", "references")
-"""Other columns in the tables of sentences."""
-_RESERVED = ("", "samples", "worst", *_RESERVED_COLUMNS)
-"""Names that no metric can have: those of panels in loggers, and of these columns."""
+_RESERVED = ("", "samples", "worst", "index", "group", "references")
+"""Names that no metric can have: those of panels in loggers, and of other columns in the tables of sentences."""
 
 
 def read_metrics(metrics: Any) -> dict[str, EvaluatorMetric]:
@@ -39,9 +37,6 @@ def read_metrics(metrics: Any) -> dict[str, EvaluatorMetric]:
     named = list(_name_metrics(metrics))
     names = [name for name, _ in named]
     check_names("metrics", names, _RESERVED)
-    columns = [*_RESERVED_COLUMNS, *map(column_name, names)]
-    if len(set(columns)) < len(columns):
-        raise ValueError(f"the metrics must have names that differ as columns of a table, got {names}")
     return {name: _to_evaluator_metric(name, passed) for name, passed in named}
 
 

@@ -68,18 +68,17 @@ class Result(Viewable):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that :mod:`json` can serialize."""
-        interval = self.interval
+        counts = {} if self.report is None else self.report.counts()
+        signature = getattr(self.report, "signature", None)
         return {
             "higher_is_better": self.higher_is_better,
             "percent": self.percent,
             "score": self.score,
             "parts": self.parts,
-            "counts": {} if self.report is None else self.report.counts(),
-            "interval": None
-            if interval is None
-            else {"low": interval.low, "high": interval.high, "confidence": interval.confidence},
+            "counts": counts,
+            "interval": None if self.interval is None else _ends_of(self.interval),
             "comparison": self._comparison_to_dict(),
-            "signature": getattr(self.report, "signature", None),
+            "signature": signature,
         }
 
     def describe(self, examples: int) -> View:
@@ -114,11 +113,15 @@ class Result(Viewable):
             "with": "best",
             "score": test.score_b,
             "difference": test.difference,
-            "interval": {"low": test.low, "high": test.high, "confidence": test.confidence},
+            "interval": _ends_of(test),
             "p_value": test.p_value,
             "verdict": None if self.verdict is None else self.verdict.word,
             "best": self.best,
         }
+
+
+def _ends_of(interval: Interval | PairedTest) -> dict[str, float]:
+    return {"low": interval.low, "high": interval.high, "confidence": interval.confidence}
 
 
 class Statistic(NamedTuple):

@@ -27,10 +27,7 @@ def find_dealt(loader: Any, batch_idx: int) -> Dealt | None:
     reads_in_process_0 = hasattr(loader, "slice_fn")
     if reads_in_process_0:
         return _find_dealt_by_dispatcher(loader, batch_idx)
-    every_process_reads_all = hasattr(loader.dataset, "process_index")
-    if every_process_reads_all:
-        return _find_dealt_of_stream(loader, batch_idx)
-    return _find_dealt_of_shard(loader, batch_idx)
+    return _find_dealt_of_share(loader, batch_idx)
 
 
 def _find_dealt_by_dispatcher(loader: Any, batch_idx: int) -> Dealt:
@@ -47,45 +44,30 @@ def _find_dealt_by_dispatcher(loader: Any, batch_idx: int) -> Dealt:
     return Dealt(_number_items(first, size, rank), end)
 
 
-def _find_dealt_of_stream(loader: Any, batch_idx: int) -> Dealt | None:
-    """The items of a batch of an iterable dataset, of which each process takes its share."""
-    shard = loader.dataset
+def _find_dealt_of_share(loader: Any, batch_idx: int) -> Dealt | None:
+    """The items of a batch of a process that takes its share of an iterable dataset, or of the batches of a sampler."""
     sampler = find_batches(loader)
     size = sampler.batch_size
-    stream = shard.dataset
     item_count = length_of(sampler.sampler)
-    if loader.num_workers <= 1:  # several would repeat more
+    every_process_reads_all = hasattr(loader.dataset, "process_index")
+    share = loader.dataset if every_process_reads_all else loader.batch_sampler
+    processes = getattr(share, "num_processes", 1)
+    if every_process_reads_all and loader.num_workers <= 1:  # several would repeat more
+        stream = share.dataset
         item_count = stream.count if isinstance(stream, CountedStream) else length_of(stream)
-    if item_count is None:
-        return None
-    numbers = _number_items(batch_idx * shard.num_processes * size, size, shard.process_index)
-    return _end_round(numbers, item_count, is_filled=getattr(shard, "even_batches", True))
-
-
-def _find_dealt_of_shard(loader: Any, batch_idx: int) -> Dealt | None:
-    """The items of a batch whose sampler gives each process a share of the batches."""
-    shard = loader.batch_sampler
-    sampler = find_batches(loader)
-    processes = getattr(shard, "num_processes", 1)
-    size = sampler.batch_size
-    if getattr(shard, "split_batches", False):
+    elif not every_process_reads_all and getattr(share, "split_batches", False):
         size //= processes
-    item_count = length_of(sampler.sampler)
     if item_count is None:
         return None
-    numbers = _number_items(batch_idx * processes * size, size, getattr(shard, "process_index", 0))
-    return _end_round(numbers, item_count, is_filled=getattr(shard, "even_batches", False))
+    numbers = _number_items(batch_idx * processes * size, size, getattr(share, "process_index", 0))
+    is_filled = getattr(share, "even_batches", every_process_reads_all)
+    return Dealt(numbers if is_filled else numbers[numbers < item_count], item_count)
 
 
 def _number_items(first: int, size: int, rank: int) -> Tensor:
     """The numbers of the items of a process in a round that begins at `first`, in which each process gets `size`."""
     start = first + rank * size
     return torch.arange(start, start + size, device="cpu")
-
-
-def _end_round(numbers: Tensor, item_count: int, *, is_filled: bool) -> Dealt:
-    """The items of a batch, of which the last round has none beyond the dataset unless it is filled up."""
-    return Dealt(numbers if is_filled else numbers[numbers < item_count], item_count)
 
 
 class CountedStream(data.IterableDataset[Any]):

@@ -83,15 +83,6 @@ class GenerationSettings(NamedTuple):
             "model.generation_config.pad_token_id or gen_kwargs['pad_token_id']"
         )
 
-    def check(self) -> None:
-        """Raise a ValueError for settings that give a prompt more than one answer."""
-        answers = self.find("num_return_sequences") or 1
-        if answers > 1:
-            raise ValueError(
-                f"num_return_sequences={answers} generates several answers per prompt, and one can be scored: set it "
-                "to 1, or override complete to choose one"
-            )
-
 
 def suspect_limit(generated: Tensor, labels: Tensor, settings: GenerationSettings) -> Iterator[Mistake]:
     """Suspect a default limit that has cut hypotheses, and that leaves fewer new tokens than a reference has.

@@ -112,7 +112,12 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
     def _check_generation(self) -> None:
         """Raise a ValueError for what cannot give an answer per prompt, before anything is read."""
         if not self._overrides("complete"):
-            self._generation.check()
+            answers = self._generation.find("num_return_sequences") or 1
+            if answers > 1:
+                raise ValueError(
+                    f"num_return_sequences={answers} generates several answers per prompt, and one can be scored: set "
+                    "it to 1, or override complete to choose one"
+                )
             if not getattr(self.model, "can_generate", lambda: True)():
                 raise ValueError(
                     f"{type(self.model).__name__} cannot generate: override split and complete in the Trainer. For a "

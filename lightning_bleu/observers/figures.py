@@ -18,7 +18,6 @@ from lightning_bleu.bleu import BLEUScorer, BLEUSettings, Statistics
 from lightning_bleu.core.resampling import interval_from
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _MIN_IN_BUCKET = 30
@@ -61,20 +60,29 @@ def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings, confidence
     errors = None
     if confidence is not None and len(statistics) > 1:
         intervals = [interval_from(rows, scorer, confidence, _RESAMPLES, seed=0) for rows in rows_of_buckets]
-        errors = [
-            [score - interval.low for score, interval in zip(scores, intervals)],
-            [interval.high - score for score, interval in zip(scores, intervals)],
-        ]
+        ends = np.array([(interval.low, interval.high) for interval in intervals])
+        errors = abs(ends.T - scores)
 
-    axes = _axes("BLEU by reference length", "reference length in tokens")
+    # Not pyplot, which keeps a reference to every figure.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    # TensorBoard shows 350 × 215 CSS pixels, here of 2 × 2 pixels.
+    figure = Figure(figsize=(3.5, 2.15), dpi=200, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.set_title("BLEU by reference length", loc="left", fontsize=9, fontweight="bold")
+    axes.set_xlabel("reference length in tokens", fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
     bar_labels = [f"{label}\nn={len(rows):,}" for label, rows in zip(labels, rows_of_buckets)]
     bars = axes.bar(bar_labels, scores, yerr=errors, color=_BLUE)
     axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
     axes.margins(y=0.15)
     axes.set_ylim(0, max(1, axes.get_ylim()[1]))  # all may be 0 before the training
     longest = max(len(line) for label in bar_labels for line in label.split("\n"))
+    axes.tick_params(labelsize=_TICK_SIZE)
     axes.tick_params(axis="x", labelsize=min(_TICK_SIZE, _BAR_LABELS_WIDTH / (longest * len(labels))))
-    return axes.figure  # type: ignore[return-value]
+    return figure
 
 
 def find_length_buckets(lengths: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], list[str]]:
@@ -98,20 +106,3 @@ def find_length_buckets(lengths: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.
     if lengths.max() > width * ends[-1]:
         labels[-1] = f">{width * starts[-1]}"
     return np.searchsorted(starts, cells, side="right") - 1, labels
-
-
-def _axes(title: str, x_label: str) -> Axes:
-    """Axes with a title."""
-    # Not pyplot, which keeps a reference to every figure.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    # TensorBoard shows 350 × 215 CSS pixels, here of 2 × 2 pixels.
-    figure = Figure(figsize=(3.5, 2.15), dpi=200, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    axes.set_title(title, loc="left", fontsize=9, fontweight="bold")
-    axes.set_xlabel(x_label, fontsize=9)
-    axes.tick_params(labelsize=_TICK_SIZE)
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes

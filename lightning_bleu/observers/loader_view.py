@@ -57,9 +57,10 @@ class LoaderView(NamedTuple):
         columns += ["source", "hypothesis", "references", "signature"]
         rows: list[list[Any]] = []
         for finding in self.findings:
-            row = dict.fromkeys(columns, None) | {"step": step, "number": 0, "shown as": "finding"}
-            texts_of_row = {"source": "", "hypothesis": finding.message, "references": "", "signature": finding.place}
-            rows.append([*(row | dict.fromkeys(labels, "") | texts_of_row).values()])
+            row = dict.fromkeys(columns, "") | dict.fromkeys(self.digits)
+            row |= {"step": step, "number": 0, "shown as": "finding"}
+            row |= {"hypothesis": finding.message, "signature": finding.place}
+            rows.append([*row.values()])
         for panel in self.panels:
             for sample in panel.samples:
                 texts = [sample.source or "", sample.hypothesis, "\n".join(sample.references)]

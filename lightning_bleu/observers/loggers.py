@@ -1,7 +1,7 @@
 """The loggers that an evaluator can log to, and how each shows numbers, samples, figures, and charts.
 
 Loggers are recognized by their methods, so that none of their packages is imported. To add one, write a class like
-:class:`Comet`, and add it to :data:`LOGGERS`. A logger with methods like those of Lightning's ``WandbLogger`` needs
+:class:`Comet`, and add it to :func:`adapt`. A logger with methods like those of Lightning's ``WandbLogger`` needs
 none.
 """
 
@@ -31,30 +31,16 @@ class LoggerAdapter:
     """How to log to a kind of logger. This one logs numbers to a logger of Lightning.
 
     Attributes:
-        kind: what users call loggers of this kind.
-        method: a method by which its class is known to be a logger.
         shows_samples: whether it shows samples and figures.
         shows_charts: whether charts must be arranged.
         logger: the logger itself.
     """
 
-    kind: ClassVar[str] = "loggers of Lightning"
-    method: ClassVar[str] = "log_metrics"
     shows_samples: ClassVar[bool] = True
     shows_charts: ClassVar[bool] = False
 
     def __init__(self, logger: Any) -> None:
         self.logger = logger
-
-    @staticmethod
-    def fits(logger: Any, writer: type) -> bool:
-        """Whether a logger is of this kind.
-
-        Args:
-            logger: the logger.
-            writer: the class of what it writes to. An instance of Lightning's placeholder has every method.
-        """
-        raise NotImplementedError
 
     def describe_limitation(self) -> str:
         """A sentence about numbers that it cannot take together; empty for most loggers."""
@@ -86,14 +72,7 @@ class TensorBoard(LoggerAdapter):
     It shows tables of the samples with marked words, figures, and a page of charts.
     """
 
-    kind = "SummaryWriters"
-    method = "add_scalar"
     shows_charts = True
-
-    @staticmethod
-    def fits(logger: Any, writer: type) -> bool:
-        """Whether it writes text, as a ``SummaryWriter`` does."""
-        return hasattr(writer, "add_text")
 
     def log_numbers(self, numbers: Mapping[str, float], step: int) -> None:
         """Log scalars."""
@@ -127,11 +106,6 @@ class TensorBoard(LoggerAdapter):
 class LikeWandb(LoggerAdapter):
     """A logger with methods like those of Lightning's ``WandbLogger``: a table of the samples, and figures."""
 
-    @staticmethod
-    def fits(logger: Any, writer: type) -> bool:
-        """Whether it has one of these methods."""
-        return hasattr(type(logger), "log_image") or hasattr(type(logger), "log_table")
-
     def show_samples(self, view: LoaderView, step: int) -> None:
         """Show figures, and a table, if it has methods for them."""
         if hasattr(self.logger, "log_image"):
@@ -144,14 +118,6 @@ class LikeWandb(LoggerAdapter):
 
 class WandbRun(LoggerAdapter):
     """A run of W&B itself: a table of the samples, and figures."""
-
-    kind = "runs of W&B"
-    method = "define_metric"
-
-    @staticmethod
-    def fits(logger: Any, writer: type) -> bool:
-        """Whether it has a method that only runs have."""
-        return hasattr(type(logger), WandbRun.method)
 
     def log_numbers(self, numbers: Mapping[str, float], step: int) -> None:
         """Log numbers by name, with the step beside them."""
@@ -180,11 +146,6 @@ _SERVICES_OF_MLFLOW = ("", "databricks", "databricks-uc", "uc")
 
 class MLflow(LoggerAdapter):
     """The MLflow logger of Lightning: a table of the samples of all validations, which needs pandas, and figures."""
-
-    @staticmethod
-    def fits(logger: Any, writer: type) -> bool:
-        """Whether it writes tables to a run."""
-        return hasattr(writer, "log_table") and hasattr(logger, "run_id")
 
     def describe_limitation(self) -> str:
         """A sentence about a store of files, in which a number is a file with the path of its name."""
@@ -248,11 +209,6 @@ def _is_file_store(uri: str) -> bool:
 class Comet(LoggerAdapter):
     """The Comet logger of Lightning: a table of the samples, and figures."""
 
-    @staticmethod
-    def fits(logger: Any, writer: type) -> bool:
-        """Whether it writes tables to an experiment."""
-        return hasattr(writer, "log_table") and hasattr(writer, "set_step")
-
     def show_samples(self, view: LoaderView, step: int) -> None:
         """Show a table and figures."""
         experiment = self.logger.experiment
@@ -268,39 +224,36 @@ class NumbersOnly(LoggerAdapter):
 
     shows_samples = False
 
-    @staticmethod
-    def fits(logger: Any, writer: type) -> bool:
-        """Whether it logs numbers."""
-        return hasattr(type(logger), NumbersOnly.method)
-
-
-LOGGERS: tuple[type[LoggerAdapter], ...] = (TensorBoard, LikeWandb, WandbRun, MLflow, Comet, NumbersOnly)
-"""The kinds of loggers. The first one that fits is taken."""
-
 
 def check_loggers(loggers: Sequence[Any]) -> None:
     """Raise a TypeError for anything that is not a logger, and a ValueError for one that is listed twice.
 
     None of them is opened.
     """
-    methods = {adapter.method for adapter in LOGGERS}
     for logger in loggers:
-        if not any(hasattr(type(logger), method) for method in methods):
-            kinds = list(dict.fromkeys(adapter.kind for adapter in LOGGERS))
+        if not any(hasattr(type(logger), method) for method in ("log_metrics", "add_scalar", "define_metric")):
             raise TypeError(
-                f"'loggers' must be a list of {', '.join(kinds[:-1])}, or {kinds[-1]}, got {logger!r} of type "
-                f"{type(logger).__name__}"
+                "'loggers' must be a list of SummaryWriters, loggers of Lightning, or runs of W&B, got "
+                f"{logger!r} of type {type(logger).__name__}"
             )
         if sum(logger is other for other in loggers) > 1:
             raise ValueError(f"'loggers' has {logger!r} twice, so it would get every number twice: list it once")
 
 
 def adapt(logger: Any) -> LoggerAdapter:
-    """The adapter of a logger. This opens the logger."""
-    writer = type(_writer_of(logger))
-    for adapter in LOGGERS:
-        if adapter.fits(logger, writer):
-            return adapter(logger)
+    """The adapter of a logger, which is known by its methods. This opens the logger."""
+    # The methods of classes: an instance of Lightning's placeholder has every method.
+    logger_class, writer_class = type(logger), type(_writer_of(logger))
+    if hasattr(writer_class, "add_text"):
+        return TensorBoard(logger)
+    if hasattr(logger_class, "log_image") or hasattr(logger_class, "log_table"):
+        return LikeWandb(logger)
+    if hasattr(logger_class, "define_metric"):
+        return WandbRun(logger)
+    if hasattr(writer_class, "log_table") and hasattr(logger, "run_id"):
+        return MLflow(logger)
+    if hasattr(writer_class, "log_table") and hasattr(writer_class, "set_step"):
+        return Comet(logger)
     return NumbersOnly(logger)
 
 

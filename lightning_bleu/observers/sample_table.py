@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 
 from lightning_bleu.core.clean import clean, is_visible, to_line
 from lightning_bleu.observers.samples import Sample
@@ -32,7 +31,7 @@ _HARMLESS = ".,:;=%-"
 _ENTITIES = {ord(character): f"&#{ord(character)};" for character in string.punctuation if character not in _HARMLESS}
 
 
-def sample_table(samples: Sequence[Sample], caption: str, digits: Mapping[str, int] = MappingProxyType({})) -> str:
+def sample_table(samples: Sequence[Sample], caption: str, digits: Mapping[str, int]) -> str:
     """A Markdown table of sample sentences, with the words marked that :func:`mark_words` marks.
 
     Args:
@@ -62,12 +61,10 @@ wrong.
     if explanation:
         above.append(explanation)
     has_sources = any(sample.source is not None for sample in samples)
-    texts = ["hypothesis", "references"]
-    if has_sources:
-        texts.insert(0, "source")
+    texts = "source, hypothesis, references" if has_sources else "hypothesis, references"
     labels = ["group"] if has_groups else []
     # <pre> keeps names in one piece, and the padding of numbers.
-    header = ["no.", *labels, *(f"<pre>{escape_cell(name)}</pre>" for name in digits), ", ".join(texts)]
+    header = ["no.", *labels, *(f"<pre>{escape_cell(name)}</pre>" for name in digits), texts]
     return f"{'<br>'.join(above)}\n\n| {' | '.join(header)} |\n|{' --- |' * len(header)}\n{rows}"
 
 

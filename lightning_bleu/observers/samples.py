@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from lightning_bleu.bleu import BLEUScorer, BLEUSettings
 from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.clean import to_line
-from lightning_bleu.core.tokens import load_tokenizer
+from lightning_bleu.core.tokens import load_tokenizer, tokenize_line
 from lightning_bleu.evaluation.choices import ChosenSentences
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.evaluation.validation import ScoredLoader
@@ -201,20 +201,12 @@ def make_samples(loader: ScoredLoader, chosen: ChosenSentences, name: str) -> Sa
     chosen_texts = {**chosen.first, **chosen.worst}
     samples_of_sentences = score_samples(chosen_texts, loader.rows, settings)
     by_number = dict(zip(chosen_texts, samples_of_sentences))
-    samples = Samples(
-        name,
-        first=[by_number[number] for number in chosen.first],
-        worst=[by_number[number] for number in chosen.worst],
-    )
+    first = [by_number[number] for number in chosen.first]
+    worst = [by_number[number] for number in chosen.worst]
     if not chosen.ranked_by:
-        return samples
-    result = loader.results[chosen.ranked_by]
-    return replace(
-        samples,
-        order=loader.rows[chosen.ranked_by].scorer.order,
-        score=str(result.report),
-        signature=getattr(result.report, "signature", None) or "",
-    )
+        return Samples(name, first, worst)
+    order, report = loader.rows[chosen.ranked_by].scorer.order, loader.results[chosen.ranked_by].report
+    return Samples(name, first, worst, order, str(report), getattr(report, "signature", None) or "")
 
 
 def find_bleu(rows_by_score: Mapping[str, SentenceRows]) -> tuple[str, BLEUScorer] | None:
@@ -267,8 +259,5 @@ def split_line(text: str, is_tokenized: bool, settings: BLEUSettings) -> Line:
     text = text[:_MAX_CHARACTERS]
     if is_tokenized:
         return Line(text, text.split())
-    tokenize = load_tokenizer(settings.tokenizer)
-    tokens = tokenize((text.lower() if settings.lowercase else text).rstrip())
-    if isinstance(tokens, str):
-        return Line(text, tokens.split())
-    return Line(text, [str(token) for token in tokens])
+    tokens = tokenize_line(text.lower() if settings.lowercase else text, load_tokenizer(settings.tokenizer))
+    return Line(text, list(map(str, tokens)))

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from sacrebleu.metrics.ter import TER as SacreTER
 
-from lightning_bleu.evaluation.functions import FunctionScorer
 from lightning_bleu.tasks.task_metric import Normalizer, TaskMetric, check_installed, normalize_text
 
 # Speech recognition
 
+_SPLITS: Mapping[str, Callable[[str], Sequence[str]]] = {"words": str.split, "characters": str.strip}
+"""What gives the units of a text."""
 _EDITS = ("insertions", "deletions", "substitutions")
 
 
@@ -33,17 +32,10 @@ class ErrorRate(TaskMetric):
 
     def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
         check_installed(type(self).__name__, "rapidfuzz", "wer")
-        count = partial(count_errors, split=self.split, normalize=normalize)
-        super().__init__(count, {"normalize": normalize}, percent=percent, sees=self.aspects)
-
-    @staticmethod
-    @abstractmethod
-    def split(text: str) -> Sequence[str]:
-        """The units of a text."""
-
-    def describe_settings(self) -> Mapping[str, str]:
-        """What is counted."""
-        return {"unit": self.unit}
+        count = partial(count_errors, split=_SPLITS[self.unit], normalize=normalize)
+        options = {"normalize": normalize}
+        signature = {"unit": self.unit}
+        super().__init__(count, options, signature, percent=percent, sees=self.aspects)
 
 
 class WER(ErrorRate):
@@ -81,11 +73,6 @@ class WER(ErrorRate):
     column_names = ("errors", unit, *_EDITS)
     aspects = ("case", "punctuation", "spaces")
 
-    @staticmethod
-    def split(text: str) -> Sequence[str]:
-        """The words of a text."""
-        return text.split()
-
 
 class CER(ErrorRate):
     """The character error rate: like :class:`WER`, with characters instead of words.
@@ -115,11 +102,6 @@ class CER(ErrorRate):
     unit = "characters"
     column_names = ("errors", unit, *_EDITS)
     aspects = ("case", "punctuation")
-
-    @staticmethod
-    def split(text: str) -> Sequence[str]:
-        """The characters of a text."""
-        return text.strip()
 
 
 def count_errors(
@@ -151,7 +133,9 @@ def count_errors(
             reference_items = split(normalize_text(reference, normalize))
             candidates.append((Levenshtein.distance(reference_items, items), len(reference_items), reference_items))
         errors, length, closest = min(candidates, key=_closeness)
-        kinds = Counter(edit.tag for edit in Levenshtein.editops(closest, items)) if errors else Counter[str]()
+        kinds = Counter[str]()
+        if errors:
+            kinds.update(edit.tag for edit in Levenshtein.editops(closest, items))
         rows.append((errors, length, kinds["insert"], kinds["delete"], kinds["replace"]))
     return rows
 
@@ -203,6 +187,7 @@ class TER(TaskMetric):
     short_name = "ter"
     is_error_rate = True
     versions: ClassVar[Mapping[str, str]] = {"version": "sacrebleu"}  # as sacreBLEU names its own
+    over_zero = 1.0
 
     def __init__(
         self,
@@ -222,22 +207,14 @@ class TER(TaskMetric):
         count = partial(count_edits, ter=SacreTER(normalized, no_punct, asian_support, case_sensitive))
         aspects = {"case": case_sensitive, "punctuation": not no_punct, "spaces": not asian_support}
         sees = [aspect for aspect, is_seen in aspects.items() if is_seen]
-        super().__init__(count, options, percent=percent, sees=sees)
-
-    def describe_settings(self) -> Mapping[str, str]:
-        """The options, as sacreBLEU names them."""
-        options = self.options
-        return {
-            "case": "mixed" if options["case_sensitive"] else "lc",
+        signature = {  # as sacreBLEU names the options
+            "case": "mixed" if case_sensitive else "lc",
             "tok": "tercom",
-            "norm": "yes" if options["normalized"] else "no",
-            "punct": "no" if options["no_punct"] else "yes",
-            "asian": "yes" if options["asian_support"] else "no",
+            "norm": "yes" if normalized else "no",
+            "punct": "no" if no_punct else "yes",
+            "asian": "yes" if asian_support else "no",
         }
-
-    def scorer_of(self, name: str, score_name: str) -> FunctionScorer:
-        """The edits over the words of the references; 1, as in sacreBLEU, if there are edits and no words."""
-        return replace(super().scorer_of(name, score_name), over_zero=1.0)
+        super().__init__(count, options, signature, percent=percent, sees=sees)
 
 
 def count_edits(

@@ -34,7 +34,7 @@ class ExactMatch(TaskMetric):
 
     def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
         match = partial(find_exact, normalize=normalize)
-        super().__init__(match, {"normalize": normalize}, percent=percent)
+        super().__init__(match, {"normalize": normalize}, signature={}, percent=percent)
 
 
 def find_exact(

@@ -74,15 +74,11 @@ class ROUGE(TaskMetric):
         score = partial(score_rouge, scorer=scorer, normalize=normalize)
         options = {"keys": keys, "use_stemmer": use_stemmer, "normalize": normalize, "tokenizer": tokenizer}
         sees = ("latin",) if tokenizer is None else ()
-        super().__init__(score, options, percent=percent, sees=sees, score_names=keys)
-
-    def describe_settings(self) -> Mapping[str, str]:
-        """The stemmer and the tokenizer."""
-        tokenizer = self.options["tokenizer"]
-        return {
-            "stemmer": "yes" if self.options["use_stemmer"] else "no",
+        signature = {
+            "stemmer": "yes" if use_stemmer else "no",
             "tok": "rouge-score" if tokenizer is None else describe(tokenizer),
         }
+        super().__init__(score, options, signature, percent=percent, sees=sees, score_names=keys)
 
 
 def score_rouge(

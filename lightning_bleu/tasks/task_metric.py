@@ -25,6 +25,7 @@ class TaskMetric(FunctionMetric):
     Args:
         function: the function.
         options: the options by name, as the user passed them.
+        signature: what the signature names besides the references and `normalize`.
         percent: whether scores are in 0..100 rather than in 0..1.
         sees: what of a text changes its scores, besides subwords; see
             :class:`lightning_bleu.core.evaluator_metric.EvaluatorMetric`. Nothing is known of a normalized text.
@@ -41,6 +42,7 @@ class TaskMetric(FunctionMetric):
         self,
         function: Callable[..., Any],
         options: Mapping[str, Any],
+        signature: Mapping[str, str],
         *,
         percent: bool,
         sees: Collection[str] = ("case", "punctuation"),
@@ -51,17 +53,14 @@ class TaskMetric(FunctionMetric):
         higher_is_better = dict.fromkeys(score_names, not self.is_error_rate)
         perfect = 0 if self.is_error_rate else 1
         super().__init__(function, higher_is_better=higher_is_better, percent=percent, perfect=perfect)
+        self.scale = self.percent
         self.options = dict(options)
+        self._signature = dict(signature)
         self.sees = {"subwords"} if normalize else {"subwords", *sees}
 
     def __repr__(self) -> str:
         given = describe_options({**self.options, "percent": self.percent}, defaults_of=type(self))
         return f"{type(self).__name__}({', '.join(given)})"
-
-    @property
-    def scale(self) -> bool:
-        """Whether scores are in 0..100 rather than in 0..1."""
-        return self.percent
 
     def plain_settings(self) -> dict[str, Any]:
         """The options as plain values. Callables are represented by their names."""
@@ -79,16 +78,12 @@ class TaskMetric(FunctionMetric):
 
     def signature(self, inputs: InputCounts) -> str:
         """Everything that the scores of such sentences depend on, in one line."""
-        fields = {"nrefs": inputs.reference_count, **self.describe_settings()}
+        fields = {"nrefs": inputs.reference_count, **self._signature}
         if "normalize" in self.options:
             normalize = self.options["normalize"]
             fields["normalize"] = "no" if normalize is None else describe(normalize)
         versions = {name: importlib.metadata.version(package) for name, package in self.versions.items()}
         return join_signature(fields, versions)
-
-    def describe_settings(self) -> Mapping[str, str]:
-        """What the signature names besides the references and `normalize`."""
-        return {}
 
 
 def normalize_text(text: str, normalize: Normalizer | None) -> str:

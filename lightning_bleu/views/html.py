@@ -9,11 +9,10 @@ from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup  # comes with Jinja2
 
 from lightning_bleu.core.clean import clean, is_visible, to_line
 from lightning_bleu.version import __version__
-from lightning_bleu.views.blocks import Cell, Chart, View, describe_marks
+from lightning_bleu.views.blocks import Cell, View, describe_marks
 from lightning_bleu.views.drawing import draw_chart
 from lightning_bleu.views.marks import shorten
 
@@ -47,7 +46,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(clean=clean, shorten=shorten, to_line=to_line)
-    environment.globals.update(draw=_draw, describe_marks=describe_marks, kind_of=_kind_of, max_rows=MAX_ROWS_OF_PAGE)
+    environment.globals.update(
+        draw=draw_chart, describe_marks=describe_marks, kind_of=_kind_of, max_rows=MAX_ROWS_OF_PAGE
+    )
     environment.tests.update(empty=_is_empty, best=_is_best)
     return environment
 
@@ -55,10 +56,6 @@ def _environment() -> Environment:
 def _kind_of(item: Any) -> str:
     """The name of the class of a block or a cell, by which templates choose what to do."""
     return type(item).__name__
-
-
-def _draw(chart: Chart) -> Markup:
-    return Markup(draw_chart(chart))
 
 
 def _is_empty(spans: Any) -> bool:

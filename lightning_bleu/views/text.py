@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import singledispatch
 
 from lightning_bleu.core.clean import clean, is_visible, to_line
 from lightning_bleu.views.blocks import (
     Block,
     Cell,
-    Chart,
     Example,
     Examples,
     Heading,
@@ -49,49 +47,31 @@ def to_text(view: View) -> str:
     return "\n\n".join(filter(None, paragraphs))
 
 
-@singledispatch
 def _lines(block: Block) -> list[str]:
     """The lines of a block; none if text cannot show it."""
-    raise NotImplementedError(block)
+    if isinstance(block, Table):
+        return _table_lines(block)
+    if isinstance(block, Examples) and block.items:
+        lines = list(filter(None, [to_line(block.title), to_line(block.note)]))
+        for example in block.items:
+            lines += _example_lines(example)
+        return lines
+    if isinstance(block, Note | Heading):
+        return [to_line(line) for line in block.text.splitlines()]
+    return []  # the values of a chart are in a table
 
 
-@_lines.register
-def _(block: Table) -> list[str]:
-    rows = cell_texts(block)
+def _table_lines(table: Table) -> list[str]:
+    rows = cell_texts(table)
     widths = [max(map(_width, column)) for column in zip(*rows)]
-    lines = [to_line(block.title)] if block.title else []
-    lines += [_align(row, widths, block.text_columns) for row in rows]
-    missing = len(block.rows) - MAX_ROWS
+    lines = [to_line(table.title)] if table.title else []
+    lines += [_align(row, widths, table.text_columns) for row in rows]
+    missing = len(table.rows) - MAX_ROWS
     if missing > 0:
         lines.append(f"... and {missing:,} more")
-    if block.note:
-        lines.append(to_line(block.note))
+    if table.note:
+        lines.append(to_line(table.note))
     return lines
-
-
-@_lines.register
-def _(block: Chart) -> list[str]:
-    return []  # its values are in a table
-
-
-@_lines.register
-def _(block: Examples) -> list[str]:
-    if not block.items:
-        return []
-    lines = list(filter(None, [to_line(block.title), to_line(block.note)]))
-    for example in block.items:
-        lines += _example_lines(example)
-    return lines
-
-
-@_lines.register
-def _(block: Note) -> list[str]:
-    return [to_line(line) for line in block.text.splitlines()]
-
-
-@_lines.register
-def _(block: Heading) -> list[str]:
-    return [to_line(block.text)]
 
 
 def cell_texts(table: Table) -> list[list[str]]:

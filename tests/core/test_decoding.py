@@ -113,7 +113,7 @@ def test_ids_without_a_token_go_with_strings_too() -> None:
 
 def test_an_empty_list_beside_strings_is_a_sentence_without_a_reference() -> None:
     for preds, target, sentence in ((LINES, [[], []], 0), (PADDED, ["b c d e", []], 1), (LINES, [[], "f g"], 0)):
-        with pytest.raises(ValueError, match=f"got no reference for sentence {sentence} of 'target'"):
+        with pytest.raises(ValueError, match=f"got none for sentence {sentence} of 'target'"):
             corpus_bleu(preds, target, decoder=spell)
 
 

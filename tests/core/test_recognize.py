@@ -61,7 +61,7 @@ def test_sentences_with_one_and_with_several_references_can_be_mixed() -> None:
 
 def test_an_empty_list_is_an_empty_reference_unless_other_sentences_have_lists_of_references() -> None:
     assert references_of([[1], [2]], [[], [3]]) == ([[], [3]], [1, 1])
-    with pytest.raises(ValueError, match="got no reference for sentence 0"):
+    with pytest.raises(ValueError, match="got none for sentence 0"):
         recognize([[1], [2]], [[], [[3]]])
 
 
@@ -118,7 +118,7 @@ def test_tensors_of_any_mode_count_the_same_and_do_not_change() -> None:
 
 # Errors
 
-COUNTS = "'preds' has 2 sentences, 'target' {}: both must have the same number of sentences"
+COUNTS = "'preds' and 'target' must have the same number of sentences, got {} and {}"
 NO_LIST = "must be a list of strings, lists of tokens, or tensors of ids, or a single tensor, got "
 KIND = r"must hold sentences of one kind \(strings, lists of tokens, or tensors of ids\), got "
 SHAPE = r"must hold integer ids of shape \(sentences, tokens\) or .*, got a tensor of "
@@ -127,14 +127,14 @@ DENSE = "must be a dense tensor with values, or a list of its rows, got a tensor
 SWAPPED = "hypotheses come first: are 'preds' and 'target' swapped"
 ERRORS: list[tuple[Any, Any, type[Exception], str]] = [
     # numbers of sentences
-    (["a"], ["a", "b"], ValueError, "^'preds' has 1 sentence, 'target' 2: both must have the same number"),
-    (ids, ids[[0] * 3], ValueError, f"^{COUNTS.format(3)}$"),
-    (["a", "b"], [["a", "b"]], ValueError, rf"^{COUNTS.format(1)}. .*sacreBLEU's layout.*list\(zip\(\*target\)\)"),
+    (["a"], ["a", "b"], ValueError, f"^{COUNTS.format(1, 2)}$"),
+    (ids, ids[[0] * 3], ValueError, f"^{COUNTS.format(2, 3)}$"),
+    (["a", "b"], [["a", "b"]], ValueError, rf"^{COUNTS.format(2, 1)}. .*sacreBLEU's layout.*list\(zip\(\*target\)\)"),
     # missing references
-    (["a", "b"], [["a"], []], ValueError, "got no reference for sentence 1 of 'target'"),
-    (["a", "b"], [[], []], ValueError, "got no reference for sentence 0"),
-    ([[1], [2]], [[[1]], []], ValueError, "got no reference for sentence 1"),
-    (ids, [ids[:0], ids], ValueError, "got no reference for sentence 0"),
+    (["a", "b"], [["a"], []], ValueError, "got none for sentence 1 of 'target'"),
+    (["a", "b"], [[], []], ValueError, "got none for sentence 0"),
+    ([[1], [2]], [[[1]], []], ValueError, "got none for sentence 1"),
+    (ids, [ids[:0], ids], ValueError, "got none for sentence 0"),
     (ids, torch.zeros(2, 0, 5, dtype=torch.long), ValueError, r"every sentence needs a reference.*\(2, 0, 5\)"),
     # logits as for cross_entropy
     (torch.zeros(2, 9, 5), ids + 5, ValueError, r"of shape \(2, 9, 5\) .*cross_entropy, pass preds.transpose\(1, 2\)"),
@@ -171,10 +171,10 @@ ERRORS: list[tuple[Any, Any, type[Exception], str]] = [
     ([[True]], [[True]], TypeError, r"tokens of 'preds' must be all strings or all integers, got \['bool'\]$"),
     ([["a", None]], [["a"]], TypeError, r"tokens of 'preds' .* got \['NoneType', 'str'\]$"),
     ([[2**70]], [[1]], ValueError, "the ids of 'preds' must fit in 64 bits"),
-    (["a", ["b"]], ["a", "b"], TypeError, rf"'preds' {KIND}\['list', 'str'\], such as 'a'$"),
-    (["a", None], ["a", "b"], TypeError, rf"'preds' {KIND}\['NoneType', 'str'\], such as None$"),
-    (["a"], [["a", math.nan]], TypeError, rf"'target' {KIND}\['float', 'str'\], such as nan$"),
-    ([b"a"], ["a"], TypeError, rf"'preds' {KIND}\['bytes'\], such as b'a'$"),
+    (["a", ["b"]], ["a", "b"], TypeError, rf"'preds' {KIND}\['list', 'str'\]$"),
+    (["a", None], ["a", "b"], TypeError, rf"'preds' {KIND}\['NoneType', 'str'\]$"),
+    (["a"], [["a", math.nan]], TypeError, rf"'target' {KIND}\['float', 'str'\]$"),
+    ([b"a"], ["a"], TypeError, rf"'preds' {KIND}\['bytes'\]$"),
     ([iter(["a"])], [["a"]], TypeError, rf"'preds' {KIND}\['list_iterator'\]"),
     # no lists of sentences
     ("a b", ["a b"], TypeError, f"^'preds' {NO_LIST}'a b' of type str$"),
@@ -235,12 +235,12 @@ def test_logits_in_their_own_layout_are_not_taken_for_the_other_one() -> None:
 
 
 def test_there_must_be_a_source_for_each_hypothesis() -> None:
-    for sources, counts in ((["a"], "1 sentence, 'preds' 2"), (torch.zeros(3, 2).long(), "3 sentences, 'preds' 2")):
-        with pytest.raises(ValueError, match=f"^'source' has {counts}: pass one source for each hypothesis$"):
+    for sources, counts in ((["a"], "1 and 2"), (torch.zeros(3, 2).long(), "3 and 2")):
+        with pytest.raises(ValueError, match=f"^'source' and 'preds' must have .* number of sentences, got {counts}$"):
             recognize_sources(sources, 2)
 
 
-OF_PREDS = [case for case in ERRORS if re.match(r"\^?(tokens of )?'preds' (?!has)", case[3])]
+OF_PREDS = [case for case in ERRORS if re.match(r"\^?(tokens of )?'preds' (?!and)", case[3])]
 
 
 @pytest.mark.parametrize(("preds", "_", "error", "message"), OF_PREDS)
@@ -288,10 +288,10 @@ def test_a_mask_that_is_refused_changes_no_state(mask: Any, error: type[Exceptio
 @pytest.mark.parametrize(
     ("index", "error", "message"),
     [
-        (torch.tensor([0.0, 1.0]), TypeError, "must hold integers, the positions of sentences .*, got float32"),
+        (torch.tensor([0.0, 1.0]), TypeError, "must hold integers, the positions in the dataset, got float32"),
         ([True, False], TypeError, "must hold integers, .*, got bool"),
         (torch.tensor([0, 1]).to_sparse(), TypeError, "must be an array, or a dense tensor with values: "),
-        ([0], ValueError, r"must have shape \(2,\), one position per sentence, got \(1,\)"),
+        ([0], ValueError, r"must have shape \(2,\), a position per sentence, got \(1,\)"),
         ([5, -1], ValueError, r"must hold positions in the dataset, from 0 and below 2\*\*63, got -1"),
         (np.array([0, 2**63], np.uint64), ValueError, f"must hold positions .*, got {2**63}"),
     ],

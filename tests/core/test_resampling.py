@@ -125,12 +125,11 @@ def test_95_percent_of_the_intervals_hold_the_score_of_the_population() -> None:
 # Results
 
 INTERVAL = Interval(score=0.25, low=0.2, high=0.31, confidence=0.95, scores=(0.2,) * 1000)
-TEST = PairedTest("paired bootstrap", 0.25, 0.375, 0.0123, 100, low=-0.2, high=0.01, confidence=0.9)
+TEST = PairedTest(0.25, 0.375, 0.0123, 100, low=-0.2, high=0.01, confidence=0.9)
 
 
 def test_the_printed_lines_show_scores_and_p_values_in_percent() -> None:
     assert str(INTERVAL) == "BLEU = 25.00 (95% interval 20.00 to 31.00, 1000 resamples)"
-    assert INTERVAL.half_width == (0.31 - 0.2) / 2
     assert len(repr(INTERVAL)) < 200  # without the scores of the resamples
     expected = "BLEU = 25.00 against 37.50: -12.50 (90% interval -20.00 to +1.00), one-sided p = 0.0123 "
     assert str(TEST) == f"{expected}(paired bootstrap, 100 trials)"
@@ -161,10 +160,9 @@ def test_a_share_that_may_be_in_percent_gets_a_hint(value: Any, hint: str) -> No
         check_share("confidence", value)
 
 
-def test_a_count_is_a_positive_integer_up_to_the_limit_of_pytorch() -> None:
-    for value, error in ((0, "must be 1 or more, got 0"), (2**24 + 1, "must be at most 16,777,216")):
-        with pytest.raises(ValueError, match=f"'resamples' {error}"):
-            check_count("resamples", value)
+def test_a_count_is_a_positive_integer() -> None:
+    with pytest.raises(ValueError, match="'resamples' must be 1 or more, got 0"):
+        check_count("resamples", 0)
     assert check_count("resamples", np.int64(50)) == 50
     for not_integer in (True, 0.5, "5"):
         with pytest.raises(TypeError, match="'resamples' must be an integer"):
@@ -249,7 +247,8 @@ def compare_with_sacrebleu(a: list[str], b: list[str], references: list[list[str
     theirs: Any = peer()[1]["BLEU"][1]
     assert ours.score_b == pytest.approx(theirs.score, abs=1e-9)
     assert ours.p_value == pytest.approx(theirs.p_value, abs=0.02)
-    assert interval_from(rows_b, scorer, 0.95, 1000, 0).half_width == pytest.approx(theirs.ci, rel=0.1)
+    interval = interval_from(rows_b, scorer, 0.95, 1000, 0)
+    assert (interval.high - interval.low) / 2 == pytest.approx(theirs.ci, rel=0.1)
     return ours.p_value
 
 

@@ -230,7 +230,7 @@ def test_an_option_of_a_wrong_type_is_an_error_with_that_type(of_type: str, kind
 
 
 CHOICES = {"convention": CONVENTIONS, "smoothing": SMOOTHINGS, "reference_length": REFERENCE_LENGTHS}
-IN_WEIGHTS = "'weights' must hold one number for each order 1 ... max_order=4, got "
+IN_WEIGHTS = "'weights' must be one number for each order 1 ... max_order=4, got "
 
 OF_ALL: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"pad_id": 2**63}, ValueError, "'pad_id' must fit in 64 bits, got 9223372036854775808"),
@@ -261,7 +261,6 @@ WRONG: list[tuple[Kind, dict[str, Any], type[Exception], str]] = [
     (CHRF, {"word_order": -2}, ValueError, "'word_order' must be 0 or more, got -2"),
     (CHRF, {"char_order": 0}, ValueError, "'char_order' or 'word_order' must be 1 or more, got 0 for both"),
     (CHRF, {"beta": math.nan}, ValueError, "'beta' must be a finite number of 0 or more, got nan"),
-    (CHRF, {"beta": 1_000_001}, ValueError, "'beta' must be at most 1,000,000, got 1e+06"),
 ]
 
 
@@ -278,7 +277,6 @@ def test_a_wrong_option_is_an_error_that_says_what_is_right(
         (ValueError, {"zero_rule": "x"}, "'zero_rule' must be one of ['no-match', "),
         (TypeError, {"min_possible_matches": 1.5}, "'min_possible_matches' must be an integer, got 1.5 of type float"),
         (ValueError, {"min_possible_matches": -1}, "'min_possible_matches' must be 0 or more, got -1"),
-        (ValueError, {"min_possible_matches": 2**31}, "'min_possible_matches' must be below 2**31, got 2147483648"),
         (TypeError, {"lowercase": "x"}, "'lowercase' must be True or False, got 'x' of type str"),
     ],
 )

@@ -18,7 +18,7 @@ from tests.helpers.resampling import count_rows, run_paired_test
 def make_test(p_value: float, low: float, high: float, *, difference: float = 0.25, trials: int = 1000) -> PairedTest:
     """A paired bootstrap with this result."""
     score_a, score_b = 0.5 + difference, 0.5
-    return PairedTest("paired bootstrap", score_a, score_b, p_value, trials, low=low, high=high, confidence=0.95)
+    return PairedTest(score_a, score_b, p_value, trials, low=low, high=high, confidence=0.95)
 
 
 # The p-value and the number of resamples

@@ -116,7 +116,7 @@ NOT_A_METRIC = "must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, 
         # columns of the table of sentences
         ({"index": TER()}, ValueError, "the metrics cannot have the name 'index', which is reserved"),
         ({"a\ud800": TER()}, ValueError, "the metrics cannot have the name 'a\\ud800': a lone surrogate cannot be"),
-        ({"a/b": TER(), "a": TER()}, ValueError, "the names 'a' and 'a/b' of the metrics clash, because a/... is"),
+        ({"a/b": TER(), "a": TER()}, ValueError, "the names 'a' and 'a/b' of the metrics clash: a/... is"),
         ({"x": MetricCollection({"b": CorpusBLEU()}), "x/b": TER()}, ValueError, "metrics must have different names"),
         ({"x": CorpusBLEU(), "y": None}, TypeError, f"'y' {NOT_A_METRIC} None: {BY_NAME}"),
     ],

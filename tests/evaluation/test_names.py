@@ -83,8 +83,8 @@ RESERVED = ["", "mean", "best", "low", "precision_1", "gaps/max"]
         (["/news"], "the loaders of 'val' cannot have the name '/news', because '' is reserved"),
         (["low/news"], "the loaders of 'val' cannot have the name 'low/news', because 'low' is reserved"),
         (["gaps/max/a"], "the loaders of 'val' cannot have the name 'gaps/max/a', because 'gaps/max' is reserved"),
-        (["a", "a/b"], "the names 'a' and 'a/b' of the loaders of 'val' clash, because a/... is logged"),
-        (["a/b/c/d", "x", "a/b"], "the names 'a/b' and 'a/b/c/d' of the loaders of 'val' clash, because a/b/..."),
+        (["a", "a/b"], "the names 'a' and 'a/b' of the loaders of 'val' clash: a/... is logged"),
+        (["a/b/c/d", "x", "a/b"], "the names 'a/b' and 'a/b/c/d' of the loaders of 'val' clash: a/b/..."),
         (["a\ud800"], "the loaders of 'val' cannot have the name 'a\\ud800': a lone surrogate cannot be written to a"),
     ],
 )

@@ -11,7 +11,7 @@ from lightning_bleu.evaluation.result import STATISTICS
 
 REPORT = corpus_bleu(["a b c d e"], ["a b c d f"])
 INTERVAL = Interval(0.5, 0.4, 0.6, 0.95, ())
-TEST = PairedTest("paired bootstrap", 0.5, 0.4, 0.01, 1000, low=0.05, high=0.15, confidence=0.9)
+TEST = PairedTest(0.5, 0.4, 0.01, 1000, low=0.05, high=0.15, confidence=0.9)
 COMPARED = {"difference": 0.5 - 0.4, "difference_low": 0.05, "difference_high": 0.15, "p_value": 0.01}
 BETTER = Verdict("better")
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lightning_bleu.bleu import BLEUScorer, BLEUSettings
 from lightning_bleu.core.evaluator_metric import count_sentences
-from lightning_bleu.core.resampling import PairedTest, paired_test_of, resample_scores
+from lightning_bleu.core.resampling import PairedTest, paired_test_of, score_resamples, sum_resamples
 from lightning_bleu.core.scoring import Scorer
 from tests.helpers.systems import DEFAULTS, TARGET
 
@@ -22,6 +22,11 @@ def count_rows(preds: Any, target: Any = TARGET, scorer: Any = SCORER) -> Tensor
     """The statistics of each sentence of a system."""
     rows, _ = count_sentences(preds, target, scorer)
     return rows.double()
+
+
+def resample_scores(systems: list[Tensor], scorer: Scorer, resamples: int, seed: int) -> Tensor:
+    """The scores of systems, and of their resamples."""
+    return score_resamples(systems, sum_resamples(systems, resamples, seed), scorer)
 
 
 def run_paired_test(

@@ -12,7 +12,7 @@ from lightning_bleu import CorpusBLEU, Interval, PairedTest
 from lightning_bleu.core.evaluator_metric import count_sentences
 from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.processes import exchange
-from lightning_bleu.core.resampling import interval_of, paired_test_of, resample_scores
+from lightning_bleu.core.resampling import interval_of, paired_test_of
 from lightning_bleu.evaluation.collector import SentenceCollector
 from lightning_bleu.evaluation.loaders import CALL, Loader, Origin
 from lightning_bleu.evaluation.metric_facts import reserved_names, shared_reading
@@ -23,6 +23,7 @@ from lightning_bleu.evaluation.scores import score_loaders
 from lightning_bleu.evaluation.sentences import Joined, Sentences
 from lightning_bleu.evaluation.validation import Validation, group_by_loader, name_numbers
 from lightning_bleu.evaluator import Evaluator, Plan, StartedValidation
+from tests.helpers.resampling import resample_scores
 
 
 class Counting:

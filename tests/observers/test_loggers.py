@@ -18,7 +18,6 @@ from lightning_bleu import Evaluator
 from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.observers.dashboard import Dashboard
 from lightning_bleu.observers.loggers import (
-    LOGGERS,
     Comet,
     LikeWandb,
     LoggerAdapter,
@@ -136,15 +135,11 @@ def test_each_class_knows_exactly_its_loggers(name: str, tmp_path: Path, monkeyp
         check_loggers([logger])
     adapter = adapt(logger)
     assert (type(adapter), adapter.logger) == (expected, logger)
-    writer = type(getattr(logger, "experiment", logger))
-    assert [one for one in LOGGERS if one is not NumbersOnly and one.fits(logger, writer)] == (
-        [] if expected is NumbersOnly else [expected]
-    )
     close(logger)
 
 
 def test_every_class_of_loggers_is_tried() -> None:
-    assert {*LOGGERS} == {*LoggerAdapter.__subclasses__()} == {adapter for _, adapter in KNOWN.values()}
+    assert {*LoggerAdapter.__subclasses__()} == {adapter for _, adapter in KNOWN.values()}
 
 
 def test_a_check_opens_no_logger(tmp_path: Path) -> None:

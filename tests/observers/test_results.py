@@ -51,9 +51,7 @@ def validate(evaluator: Evaluator, preds: Any, target: Any, stage: str = "val", 
 def make_result(score: float, low: float, high: float, best: float, percent: bool | None, p: float) -> Result:
     interval = Interval(score, low, high, 0.95, ())
     difference = score - best
-    test = PairedTest(
-        "paired bootstrap", score, best, p, 1000, percent, "", low=difference - 2, high=difference + 2, confidence=0.95
-    )
+    test = PairedTest(score, best, p, 1000, difference - 2, difference + 2, 0.95, percent, "")
     higher_is_better = percent is not None
     return Result(
         score, interval=interval, comparison=test, best=best, higher_is_better=higher_is_better, percent=percent
@@ -162,7 +160,7 @@ def test_results_are_shown_as_text_and_html(results: Results, tmp_path: Path) ->
 def test_a_page_marks_the_words_that_tensorboard_marks() -> None:
     hypotheses, references = zip(*LINES)
     samples: Samples = validate(Evaluator(CorpusBLEU()), hypotheses, references).samples["val"]
-    table = sample_table(samples.worst, "")
+    table = sample_table(samples.worst, "", {})
     page = samples.to_html().split("</summary>")[1]
     for tag, mark in (("strong", "unmatched"), ("em", "displaced")):
         in_table = re.findall(f"<{tag}>(.*?)</{tag}>", table)[1:]  # but the explanation

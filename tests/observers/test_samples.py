@@ -162,7 +162,7 @@ def make_sample(hypothesis: str, *references: str, source: str | None = None, nu
 
 def body(hypothesis: str, *references: str, source: str | None = None) -> str:
     """The Markdown of the sentences of one sample, without isolates."""
-    row = sample_table([make_sample(hypothesis, *references, source=source)], "").splitlines()[-1]
+    row = sample_table([make_sample(hypothesis, *references, source=source)], "", {}).splitlines()[-1]
     return row.split(" | ")[-1].removesuffix(" |").replace("\u2068", "").replace("\u2069", "")
 
 
@@ -174,7 +174,7 @@ def visible(text: str) -> str:
 
 @pytest.mark.parametrize("text", NASTY)
 def test_nasty_text_is_shown_as_it_is(text: str) -> None:
-    page = Page(sample_table([make_sample(text, text, "other", text, source=text)], f"caption\n{text}"))
+    page = Page(sample_table([make_sample(text, text, "other", text, source=text)], f"caption\n{text}", {}))
     assert page.attributes == []
     assert set(page.tags) <= TAGS
     assert [page.tags.count(tag) for tag in ("table", "tr", "th", "td", "pre", "code")] == [1, 2, 2, 2, 1, 5]
@@ -202,7 +202,7 @@ def test_no_text_yields_a_tag(hypothesis: str, reference: str, caption: str) -> 
 
 @given(TEXTS)
 def test_no_text_leaves_its_isolate(text: str) -> None:
-    table = sample_table([make_sample(text, text, source=text)], text)
+    table = sample_table([make_sample(text, text, source=text)], text, {})
     assert re.fullmatch("[^\u2066-\u2069]*(\u2068[^\u2066-\u2069]*\u2069[^\u2066-\u2069]*)*", table)
     assert not re.search("[\u202a-\u202e]", table)
 
@@ -236,7 +236,7 @@ ITALIC = "<em>Italic</em>: right word, but both neighbors are wrong."
     [("a b", "a b", []), ("a b c", "a b", [BOLD]), ("b a", "a b", [ITALIC]), ("b c", "a b", [f"{BOLD} {ITALIC}"])],
 )
 def test_only_marks_that_appear_are_explained(hypothesis: str, reference: str, explanation: list[str]) -> None:
-    table = sample_table([make_sample(hypothesis, reference)], "caption")
+    table = sample_table([make_sample(hypothesis, reference)], "caption", {})
     assert table.splitlines()[0].split("<br>") == ["\u2068caption\u2069", *explanation]
 
 
