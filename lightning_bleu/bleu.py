@@ -355,7 +355,7 @@ class BLEUScorer(CorpusScorer):
             columns=2 * settings.max_order + 2,
             perfect=settings.unit,
             bounds=(0.0, settings.unit),
-            sees=_find_aspects(settings),
+            sensitive_to=_find_aspects(settings),
         )
 
     @classmethod

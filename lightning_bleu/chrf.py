@@ -304,7 +304,7 @@ class CHRFScorer(CorpusScorer):
             columns=3 * settings.orders,
             perfect=settings.unit,
             bounds=(0.0, settings.unit),
-            sees=tuple(sorted(aspects)),
+            sensitive_to=tuple(sorted(aspects)),
         )
 
     @classmethod

@@ -473,11 +473,11 @@ class Evaluator:
         if process_count() > 1:
             for dataloader in plan.dataloaders:
                 prepare_loader(dataloader)
-        needed_by = self._find_need_of_order(plan.stage, plan.origin.owner)
+        order_needed_by = self._find_need_of_order(plan.stage, plan.origin.owner)
         loaders = []
         for name, dataloader in zip_longest(plan.names, plan.dataloaders):
             labels = self.options.labels_of(name or plan.dataset)
-            loaders.append(Loader(name, reading, dataloader, plan.origin, needed_by, labels))
+            loaders.append(Loader(name, reading, dataloader, plan.origin, order_needed_by, labels))
         return loaders
 
     def _score_joined(

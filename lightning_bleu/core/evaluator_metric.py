@@ -34,9 +34,9 @@ class EvaluatorMetric(ABC):
         reading: how it reads ids; ``Settings()`` if that does not matter.
         takes_sources: whether it takes the sources of the sentences.
         counts_tokens: whether it counts tokens and ids as well as text.
-        sees: what of a text changes its scores, as far as known: ``"case"``, ``"punctuation"``, and ``"subwords"``,
-            their marks; ``"spaces"`` if words are found at spaces only, and ``"latin"`` if only the letters a to z
-            count.
+        sensitive_to: what of a text changes its scores, as far as known: ``"case"``, ``"punctuation"``, and
+            ``"subwords"``, their marks; ``"spaces"`` if words are found at spaces only, and ``"latin"`` if only the
+            letters a to z count.
         score_names: the names of its scores, as far as they are known; ``""`` is that of a single one, or of all that
             are unknown.
     """
@@ -46,7 +46,7 @@ class EvaluatorMetric(ABC):
     reading: Settings = Settings()
     takes_sources: bool = False
     counts_tokens: bool = False
-    sees: Collection[str] = ("subwords",)
+    sensitive_to: Collection[str] = ("subwords",)
     score_names: Sequence[str] = ("",)
 
     @abstractmethod
@@ -97,7 +97,7 @@ class CorpusScorer(Scorer, EvaluatorMetric):
         columns: the number of statistics of a sentence.
         perfect: the best score that a sentence can have.
         bounds: the lowest and the highest score; None where there is no bound.
-        sees: what of a text changes the score; see :class:`EvaluatorMetric`.
+        sensitive_to: what of a text changes the score; see :class:`EvaluatorMetric`.
     """
 
     settings: Settings
@@ -105,7 +105,7 @@ class CorpusScorer(Scorer, EvaluatorMetric):
     columns: int
     perfect: float | None
     bounds: tuple[float | None, float | None]
-    sees: tuple[str, ...]
+    sensitive_to: tuple[str, ...]
 
     counts_tokens = True
 

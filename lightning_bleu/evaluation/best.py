@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
-from lightning_bleu.core.kept import IDENTITY_COLUMNS, checksums_of, positions_of
 from lightning_bleu.core.messages import WarnOnce, warn_user
 from lightning_bleu.core.mistakes import Mistake
+from lightning_bleu.core.packed_rows import IDENTITY_COLUMNS, checksums_of, positions_of
 from lightning_bleu.core.resampling import MIN_SENTENCES, PairedTest, describe_few_sentences, paired_test_of
 from lightning_bleu.core.scoring import Scorer
 from lightning_bleu.core.verdict import Verdict, default_resamples, judge

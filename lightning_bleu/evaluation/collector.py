@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from lightning_bleu.core import kept
+from lightning_bleu.core import packed_rows
 from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import IntArray
@@ -37,7 +37,7 @@ class LocalSentences:
 
     Attributes:
         loader: the loader.
-        blocks: packed rows; see :func:`lightning_bleu.core.kept.append_rows`.
+        blocks: the packed rows of each batch.
         texts: the texts of the first sentences.
         last_position: no text behind this position is needed.
         row_count: the number of rows.
@@ -172,12 +172,13 @@ class SentenceCollector:
         read = read._replace(batch=read.batch._replace(positions=positions.values)).select()
         labels = local.number_labels(read.groups or (), self._reserved)
         texts = self._read_texts(read, local)
-        blocks = kept.append_rows(local.blocks, _count(self._metrics, read, labels))
+        rows = _count(self._metrics, read, labels)
         self._warn.about_all(read.batch.mistakes)
 
         # What changes
         local.keep_texts(texts, self._max_kept)
-        local.blocks, local.labels, local.given = blocks, labels, given
+        local.blocks.append(rows)
+        local.labels, local.given = labels, given
         local.row_count += read.batch.sentence_count
         local.unknown = local.unknown or positions.unknown
         if read.batch.widths is not None:
@@ -242,4 +243,4 @@ def _count(metrics: Mapping[str, EvaluatorMetric], read: ReadOutput, labels: Map
     columns: list[IntArray] = [group_numbers[:, None]]
     for name, metric in metrics.items():
         columns.append(metric.count_batch(name, batch, read.sources))
-    return torch.from_numpy(kept.pack_rows(batch, np.concatenate(columns, 1)))
+    return torch.from_numpy(packed_rows.pack_rows(batch, np.concatenate(columns, 1)))

@@ -89,9 +89,9 @@ class _Judge:
         """A number of sentences beside that of all: ``"7 of 2,000"``."""
         return f"{count:,} of {self.evidence.count:,}"
 
-    def sees(self, aspect: str) -> list[str]:
+    def sensitive_to(self, aspect: str) -> list[str]:
         """The names of the metrics whose scores depend on something in a text."""
-        return [name for name, metric in self.metrics.items() if aspect in metric.sees]
+        return [name for name, metric in self.metrics.items() if aspect in metric.sensitive_to]
 
     def one_sided(self, name: str, share: float) -> str:
         """The side that has something in many sentences, if the other side has it in hardly any; or empty."""
@@ -107,7 +107,7 @@ class _Judge:
     def one_sided_writing(self, name: str, aspect: str) -> str:
         """The only side with an aspect of writing; empty if no metric sees it, or if the model is weak."""
         has_enough = self.evidence.count >= _MIN_ONE_SIDED
-        return self.one_sided(name, 0.5) if has_enough and self.sees(aspect) and self.translates else ""
+        return self.one_sided(name, 0.5) if has_enough and self.sensitive_to(aspect) and self.translates else ""
 
     @property
     def translates(self) -> bool:
@@ -231,7 +231,7 @@ def _count_opening(judge: _Judge, opening: str) -> int:
 
 def _find_subwords(judge: _Judge) -> str:
     evidence = judge.evidence
-    if not judge.sees("subwords") or 2 * judge.pairs["plain texts"] <= evidence.count:
+    if not judge.sensitive_to("subwords") or 2 * judge.pairs["plain texts"] <= evidence.count:
         return ""
     advice = "Join the subwords, or pass ids and set decoder=tokenizer."
     return _find_on_either_side(judge, "subwords", "have marks of subwords", advice)
@@ -319,7 +319,7 @@ def _find_punctuation(judge: _Judge) -> str:
 
 def _find_script(judge: _Judge) -> str:
     pairs = judge.pairs
-    at_spaces, latin = judge.sees("spaces"), judge.sees("latin")
+    at_spaces, latin = judge.sensitive_to("spaces"), judge.sensitive_to("latin")
     for name, script in SCRIPTS.items():
         letters, words = pairs[f"letters: {name}"], pairs[f"words: {name}"]
         if at_spaces and judge.are_many(pairs[name], 0.05) and letters > script.letters_per_word * words:
@@ -395,7 +395,7 @@ def _find_source_as_reference(judge: _Judge) -> str:
 def _find_quotes(judge: _Judge) -> str:
     side = judge.one_sided("curly quotes", 0.1)
     other = "references" if side == "hypotheses" else "hypotheses"
-    if side and judge.are_many(judge.sides[other]["straight quotes"], 0.1) and judge.sees("punctuation"):
+    if side and judge.are_many(judge.sides[other]["straight quotes"], 0.1) and judge.sensitive_to("punctuation"):
         return f"Only the {side} have curly quotation marks, where the others have straight ones."
     return ""
 

@@ -58,7 +58,7 @@ class Loader:
         settings: how to read its sentences.
         dataloader: the loader itself; None if Lightning combines the batches of several.
         origin: where the sentences come from, for error messages.
-        needed_by: the option that needs the order of the sentences, for error messages; empty if none does.
+        order_needed_by: the option that needs the order of the sentences, for error messages; empty if none does.
         labels: the labels of the groups that are scored; None for all sentences.
     """
 
@@ -66,7 +66,7 @@ class Loader:
     settings: Settings
     dataloader: Any = None
     origin: Origin = CALL
-    needed_by: str = ""
+    order_needed_by: str = ""
     labels: Collection[str] | None = None
 
     @property
@@ -87,12 +87,12 @@ class Loader:
         """
         if index is not None:
             return Positions(index)
-        if self.needed_by and shuffles(self.dataloader):
+        if self.order_needed_by and shuffles(self.dataloader):
             origin = self.origin
             raise ValueError(
-                f"{self.needed_by} needs to know which sentence is which, but a loader shuffles them: {origin.give} "
-                f"the position of each sentence in the dataset as 'index' {origin.to} {origin.name!r}, or set "
-                "shuffle=False"
+                f"{self.order_needed_by} needs to know which sentence is which, but a loader shuffles them: "
+                f"{origin.give} the position of each sentence in the dataset as 'index' {origin.to} {origin.name!r}, "
+                "or set shuffle=False"
             )
         if process_count() == 1:
             return Positions(None)

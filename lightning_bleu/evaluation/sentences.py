@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lightning_bleu.core import kept
+from lightning_bleu.core import packed_rows
 from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import InputCounts
@@ -25,7 +25,7 @@ from lightning_bleu.evaluation.findings import Finding, find_findings
 from lightning_bleu.evaluation.loaders import Loader
 from lightning_bleu.evaluation.names import check_labels
 
-GROUP = kept.IDENTITY_COLUMNS
+GROUP = packed_rows.IDENTITY_COLUMNS
 """The column of packed rows with the number of the group. The statistics of the metrics follow."""
 _REORDERED = "its collate_fn or its step reorders or drops the items of a batch"
 
@@ -35,7 +35,7 @@ class SentenceRows:
     """The rows of some sentences for one score, in order.
 
     Attributes:
-        identity: what identifies each sentence; see :mod:`lightning_bleu.core.kept`.
+        identity: what identifies each sentence; see :mod:`lightning_bleu.core.packed_rows`.
         statistics: the statistics of each sentence, shape ``(sentences, columns)``.
         scorer: how they become scores.
     """
@@ -63,7 +63,7 @@ class SentenceRows:
     @property
     def input_counts(self) -> InputCounts:
         """The number of sentences by kind, and of references."""
-        return kept.count_inputs(self.identity)
+        return packed_rows.count_inputs(self.identity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class Sentences:
 
     Attributes:
         loader: the name of the loader; empty if it has none.
-        identity: what identifies each sentence; see :mod:`lightning_bleu.core.kept`.
+        identity: what identifies each sentence; see :mod:`lightning_bleu.core.packed_rows`.
         statistics: the rows of each metric, by its name; a metric of the whole corpus has none.
         texts: the texts of the first sentences, or of all.
         groups: the numbers of the sentences of each group, by its label.
@@ -94,7 +94,7 @@ class Sentences:
     @property
     def input_counts(self) -> InputCounts:
         """The number of sentences by kind, and of references."""
-        return kept.count_inputs(self.identity)
+        return packed_rows.count_inputs(self.identity)
 
 
 # What the processes have seen
@@ -280,12 +280,12 @@ def _join_loader(
     has_index = shares[0].given["index"]
     is_in_order = True
     try:
-        ordered = kept.read_rows(rows, rows[:, GROUP])
-    except kept.SamePosition:
+        ordered = packed_rows.read_rows(rows, rows[:, GROUP])
+    except packed_rows.SamePosition:
         if has_index:
             raise
         is_in_order = False
-        ordered = kept.read_rows(kept.forget_positions(rows))
+        ordered = packed_rows.read_rows(packed_rows.forget_positions(rows))
     texts: dict[int, Sentence] = {}
     starts = accumulate((len(share.rows) for share in shares), initial=0)
     for start, share in zip(starts, shares):
@@ -306,7 +306,7 @@ def _join_loader(
         statistics,
         _read_first(texts, ordered.order.tolist(), max_texts),
         _number_members(ordered.rows[:, GROUP], labels),
-        kept.positions_of(ordered.rows) if has_index else None,
+        packed_rows.positions_of(ordered.rows) if has_index else None,
     )
     return sentences, is_in_order
 

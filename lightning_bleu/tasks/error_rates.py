@@ -35,7 +35,7 @@ class ErrorRate(TaskMetric):
         count = partial(count_errors, split=_SPLITS[self.unit], normalize=normalize)
         options = {"normalize": normalize}
         signature = {"unit": self.unit}
-        super().__init__(count, options, signature, percent=percent, sees=self.aspects)
+        super().__init__(count, options, signature, percent=percent, sensitive_to=self.aspects)
 
 
 class WER(ErrorRate):
@@ -206,7 +206,7 @@ class TER(TaskMetric):
         }
         count = partial(count_edits, ter=SacreTER(normalized, no_punct, asian_support, case_sensitive))
         aspects = {"case": case_sensitive, "punctuation": not no_punct, "spaces": not asian_support}
-        sees = [aspect for aspect, is_seen in aspects.items() if is_seen]
+        sensitive_to = [aspect for aspect, is_seen in aspects.items() if is_seen]
         signature = {  # as sacreBLEU names the options
             "case": "mixed" if case_sensitive else "lc",
             "tok": "tercom",
@@ -214,7 +214,7 @@ class TER(TaskMetric):
             "punct": "no" if no_punct else "yes",
             "asian": "yes" if asian_support else "no",
         }
-        super().__init__(count, options, signature, percent=percent, sees=sees)
+        super().__init__(count, options, signature, percent=percent, sensitive_to=sensitive_to)
 
 
 def count_edits(

@@ -73,12 +73,12 @@ class ROUGE(TaskMetric):
         scorer = RougeScorer(keys, use_stemmer, tokenizer=wrapped)
         score = partial(score_rouge, scorer=scorer, normalize=normalize)
         options = {"keys": keys, "use_stemmer": use_stemmer, "normalize": normalize, "tokenizer": tokenizer}
-        sees = ("latin",) if tokenizer is None else ()
+        sensitive_to = ("latin",) if tokenizer is None else ()
         signature = {
             "stemmer": "yes" if use_stemmer else "no",
             "tok": "rouge-score" if tokenizer is None else describe(tokenizer),
         }
-        super().__init__(score, options, signature, percent=percent, sees=sees, score_names=keys)
+        super().__init__(score, options, signature, percent=percent, sensitive_to=sensitive_to, score_names=keys)
 
 
 def score_rouge(

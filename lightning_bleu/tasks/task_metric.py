@@ -27,7 +27,7 @@ class TaskMetric(FunctionMetric):
         options: the options by name, as the user passed them.
         signature: what the signature names besides the references and `normalize`.
         percent: whether scores are in 0..100 rather than in 0..1.
-        sees: what of a text changes its scores, besides subwords; see
+        sensitive_to: what of a text changes its scores, besides subwords; see
             :class:`lightning_bleu.core.evaluator_metric.EvaluatorMetric`. Nothing is known of a normalized text.
         score_names: the names of its scores; ``""`` for a single one.
     """
@@ -45,7 +45,7 @@ class TaskMetric(FunctionMetric):
         signature: Mapping[str, str],
         *,
         percent: bool,
-        sees: Collection[str] = ("case", "punctuation"),
+        sensitive_to: Collection[str] = ("case", "punctuation"),
         score_names: Sequence[str] = ("",),
     ) -> None:
         normalize = options.get("normalize")
@@ -56,7 +56,7 @@ class TaskMetric(FunctionMetric):
         self.scale = self.percent
         self.options = dict(options)
         self._signature = dict(signature)
-        self.sees = {"subwords"} if normalize else {"subwords", *sees}
+        self.sensitive_to = {"subwords"} if normalize else {"subwords", *sensitive_to}
 
     def __repr__(self) -> str:
         given = describe_options({**self.options, "percent": self.percent}, defaults_of=type(self))

@@ -15,16 +15,16 @@ FIVE: Any = range(5)
 """A set of five items; a range is not a Dataset for mypy."""
 
 
-@pytest.mark.parametrize("needed_by", ["", "Evaluator(compare_to='best')"])
+@pytest.mark.parametrize("order_needed_by", ["", "Evaluator(compare_to='best')"])
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_positions_are_those_that_the_step_returned_or_not_needed_by_a_single_process(
-    shuffle: bool, needed_by: str
+    shuffle: bool, order_needed_by: str
 ) -> None:
     """But if an option needs the order, a loader that shuffles needs an index."""
-    loader = Loader("news", Settings(), DataLoader(FIVE, shuffle=shuffle), needed_by=needed_by)
+    loader = Loader("news", Settings(), DataLoader(FIVE, shuffle=shuffle), order_needed_by=order_needed_by)
     index = np.array([7, 3])
     assert loader.find_positions(index, 0, 2) == Positions(index)
-    if shuffle and needed_by:
+    if shuffle and order_needed_by:
         message = (
             r"^Evaluator\(compare_to='best'\) needs to know which sentence is which, but a loader shuffles them: pass "
             r"the position of each sentence in the dataset as 'index' to 'update', or set shuffle=False$"
@@ -37,7 +37,9 @@ def test_positions_are_those_that_the_step_returned_or_not_needed_by_a_single_pr
 
 def test_an_error_of_a_loader_speaks_of_what_returned_its_sentences() -> None:
     origin = Origin("validation_step", owner="BLEUCallback")
-    loader = Loader("", Settings(), DataLoader(FIVE, shuffle=True), origin, needed_by="BLEUCallback(translations=...)")
+    loader = Loader(
+        "", Settings(), DataLoader(FIVE, shuffle=True), origin, order_needed_by="BLEUCallback(translations=...)"
+    )
     with pytest.raises(ValueError, match=r"return the position .* as 'index' from 'validation_step', or set shuffle"):
         loader.find_positions(None, 0, 2)
 

@@ -97,8 +97,8 @@ class ErrorRateScorer(CorpusScorer):
 
     def __init__(self, settings: ErrorRateSettings) -> None:
         bounds = (0.0, None)
-        sees = ("case", "punctuation", "subwords")
-        super().__init__(settings, name="error rate", columns=2, perfect=0.0, bounds=bounds, sees=sees)
+        sensitive_to = ("case", "punctuation", "subwords")
+        super().__init__(settings, name="error rate", columns=2, perfect=0.0, bounds=bounds, sensitive_to=sensitive_to)
 
     @classmethod
     def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:

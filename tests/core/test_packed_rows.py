@@ -15,9 +15,8 @@ from torch import Tensor
 from lightning_bleu.bleu import BLEUSettings, count_rows
 from lightning_bleu.core.batch import read_batch
 from lightning_bleu.core.forms import InputCounts
-from lightning_bleu.core.kept import (
+from lightning_bleu.core.packed_rows import (
     SamePosition,
-    append_rows,
     checksums_of,
     count_inputs,
     pack_rows,
@@ -96,41 +95,14 @@ def test_the_checksum_of_an_empty_reference_does_not_depend_on_its_batch() -> No
         assert checksums_of(pack([[], one], preds=[one, one]))[0] == checksums_of(alone)[0]
 
 
-# Appending
-
-
-@given(st.lists(st.integers(0, 9), max_size=60))
-def test_appended_rows_stay_in_order_in_few_tensors(sizes: list[int]) -> None:
-    kept: list[Tensor] = []
-    expected = torch.arange(sum(sizes) * 8, dtype=torch.int32).reshape(-1, 8)
-    for rows in torch.split(expected, sizes):
-        kept = append_rows(kept, rows)
-    assert torch.equal(torch.cat([expected[:0], *kept]), expected)
-    found = [len(rows) for rows in kept]
-    assert found == sorted(set(found), reverse=True)  # each is larger than the next
-    assert min(found, default=1) > 0
-
-
-def test_appending_changes_neither_the_list_nor_its_tensors() -> None:
-    kept = [pack(["a b"])]
-    before = kept[0].clone()
-    assert len(append_rows(kept, pack(["d", "e"]))) == 1
-    assert len(kept) == 1
-    assert torch.equal(kept[0], before)
+# Reading
 
 
 def test_all_rows_have_positions_or_none() -> None:
     without, having = pack(["a"]), pack(["a"], positions=[0])
-    message = "the positions of only some sentences are known: pass an 'index' with every batch, or with none"
-    for one, other in ((without, having), (having, without)):
-        assert len(append_rows([one], other[:0])) == 1
-        with pytest.raises(ValueError, match=message):
-            append_rows([one], other)
-        with pytest.raises(ValueError, match=message):
-            read_rows(torch.cat([one, other]))
-
-
-# Reading
+    for both in ((without, having), (having, without)):
+        with pytest.raises(ValueError, match="the positions of only some sentences are known: pass an 'index' with"):
+            read_rows(torch.cat(both))
 
 
 def test_no_rows_are_no_sentences() -> None:

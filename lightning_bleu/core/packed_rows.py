@@ -11,7 +11,7 @@ and drops repeats.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -25,10 +25,9 @@ from lightning_bleu.core.forms import KINDS, Form, Ids, InputCounts, IntArray, S
 
 IDENTITY_COLUMNS = 4
 """The number of columns before the statistics."""
-_MIXED = "the positions of only some sentences are known: pass an 'index' with every batch, or with none"
 
 
-class KeptSentences(NamedTuple):
+class OrderedRows(NamedTuple):
     """Sentences that count, in order.
 
     Attributes:
@@ -108,32 +107,6 @@ def _segment_bytes(form: Form) -> list[bytes]:
     return [line.encode(errors="surrogatepass") for line in lines]
 
 
-def append_rows(blocks: Sequence[Tensor], rows: Tensor) -> list[Tensor]:
-    """Append packed rows to a list of blocks.
-
-    Each block has more rows than the next one, so there are few, and each row is copied only a few times.
-
-    Raises:
-        ValueError: if only some of the rows have positions.
-
-    Example:
-        >>> blocks: list[Tensor] = []
-        >>> for _ in range(7):
-        ...     blocks = append_rows(blocks, torch.zeros(1, 8, dtype=torch.int32))
-        >>> [len(rows) for rows in blocks]
-        [4, 2, 1]
-    """
-    joined = list(blocks)
-    if not len(rows):
-        return joined
-    if joined and (joined[-1][-1, 1] < 0) != (rows[0, 1] < 0):
-        raise ValueError(_MIXED)
-    while joined and len(joined[-1]) <= len(rows):
-        rows = torch.cat([joined.pop(), rows])
-    joined.append(rows)
-    return joined
-
-
 def forget_positions(packed: Tensor) -> Tensor:
     """The same rows without positions, so that all of them count."""
     unplaced = packed.clone()
@@ -145,7 +118,7 @@ class SamePosition(ValueError):
     """Different sentences have the same position."""
 
 
-def read_rows(packed: Tensor, groups: Tensor | None = None) -> KeptSentences:
+def read_rows(packed: Tensor, groups: Tensor | None = None) -> OrderedRows:
     """Put packed rows in the order of their positions, and drop repeats.
 
     Of several rows with the same position and group, the first one counts. Rows without positions all count, in their
@@ -163,9 +136,11 @@ def read_rows(packed: Tensor, groups: Tensor | None = None) -> KeptSentences:
     positions = positions_of(packed)
     has_position = positions >= 0
     if not has_position.any():
-        return KeptSentences(packed, torch.arange(len(packed), device="cpu"))
+        return OrderedRows(packed, torch.arange(len(packed), device="cpu"))
     if not has_position.all():
-        raise ValueError(_MIXED)
+        raise ValueError(
+            "the positions of only some sentences are known: pass an 'index' with every batch, or with none"
+        )
     group_numbers = torch.zeros_like(positions) if groups is None else groups
     by_group = group_numbers.argsort(stable=True)
     order = by_group[positions[by_group].argsort(stable=True)]
@@ -180,4 +155,4 @@ def read_rows(packed: Tensor, groups: Tensor | None = None) -> KeptSentences:
         )
     is_first = torch.cat([torch.ones(1, dtype=torch.bool, device="cpu"), ~is_repeat])
     order_of_first = order[is_first]
-    return KeptSentences(packed[order_of_first], order_of_first)
+    return OrderedRows(packed[order_of_first], order_of_first)
