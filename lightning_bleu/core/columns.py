@@ -87,8 +87,7 @@ def read_groups(labels: Any, sentence_count: int) -> list[str]:
         >>> read_groups(("fr", "zh"), 2)
         ['fr', 'zh']
     """
-    what = "a string per sentence, the label of its group"
-    return list(map(str.__str__, _read_values("group", labels, sentence_count, str, what)))  # also members of an Enum
+    return _read_values("group", labels, sentence_count, str, "a string per sentence, the label of its group")
 
 
 def read_ids(ids: Any, sentence_count: int) -> list[str | int]:
@@ -106,7 +105,7 @@ def read_ids(ids: Any, sentence_count: int) -> list[str | int]:
 
 
 def _read_values(name: str, values: Any, sentence_count: int, kind: Any, what: str) -> list[Any]:
-    """Check a value per sentence, of a kind. Those of tensors and arrays become plain values."""
+    """Check a value per sentence, of a kind. Those of tensors, arrays, and enumerations become plain values."""
     plain = values.tolist() if hasattr(values, "tolist") else values
     is_list = isinstance(plain, Iterable) and not isinstance(plain, str)
     listed = [value.item() if hasattr(value, "item") else value for value in plain] if is_list else []
@@ -114,4 +113,4 @@ def _read_values(name: str, values: Any, sentence_count: int, kind: Any, what: s
         raise TypeError(f"{name!r} must hold {what}, got {repr(values)[:80]}")
     if len(listed) != sentence_count:
         raise ValueError(f"{name!r} must hold {what}, got {len(listed)} for {sentence_count} sentences")
-    return listed
+    return [str.__str__(value) if isinstance(value, str) else value for value in listed]

@@ -80,7 +80,7 @@ class PairedTest:
         >>> new = [line.replace("cat", "dog") if "1" in line else line for line in references]
         >>> comparison = compare_systems({"old": old, "new": new}, references=references)
         >>> print(comparison.tests["bleu"]["new"])
-        BLEU = 85.72 against 80.51: +5.21 (95% interval -6.60 to +17.14), one-sided p = 0.1508 \
+        BLEU = 85.72 against 80.51: +5.21 (95% interval -6.60 to +18.22), one-sided p = 0.1499 \
 (paired bootstrap, 1000 trials)
 
     Attributes:

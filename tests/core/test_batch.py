@@ -160,7 +160,7 @@ def read(**fields: Any) -> ReadOutput:
 
 
 def test_everything_that_a_step_returned_is_read_and_selected_together() -> None:
-    fields = {"source": [*"ABCDE"], "index": [9, 8, 7, 6, 5], "group": ["de", "fr", "de", "zh", "fr"]}
+    fields = {"source": [*"ABCDE"], "index": [9, 8, 7, 6, 5], "group": ["de", "fr", "de", "zh", "fr"], "id": [*"vwxyz"]}
     everything = read(**fields)
     assert everything.mask is None
     assert everything.batch.positions is not None
@@ -168,20 +168,25 @@ def test_everything_that_a_step_returned_is_read_and_selected_together() -> None
     some = read(**fields, sample_mask=[True, False, False, True, True])
     for output, numbers in ((everything, range(5)), (some, [0, 3, 4])):
         assert output.has_sentences
-        batch, sources = output.select(), output.select_sources()
+        selected = output.select()
+        batch, sources = selected.batch, selected.sources
         assert batch.texts() == [(line, [f"{line} x"]) for line in map("abcde".__getitem__, numbers)]
         assert batch.positions is not None
         assert batch.positions.tolist() == [9 - number for number in numbers]
         assert sources is not None
         assert sources.lines() == ["ABCDE"[number] for number in numbers]
-        assert output.select_groups() == [fields["group"][number] for number in numbers]
+        assert selected.groups == [fields["group"][number] for number in numbers]
+        assert selected.ids == [fields["id"][number] for number in numbers]
+        assert [sentence.id for sentence in selected.to_sentences()] == selected.ids
         # Nothing is selected yet.
         assert output.batch.sentence_count == len(output.groups or ()) == 5
 
 
 def test_what_a_step_did_not_return_is_none() -> None:
-    output = read()
-    assert (output.select_sources(), output.select_groups(), output.select().positions) == (None, None, None)
+    for output in (read(), read(sample_mask=[True] * 5)):
+        selected = output.select()
+        assert (selected.sources, selected.groups, selected.ids, selected.batch.positions) == (None,) * 4
+        assert {(one.source, one.group, one.id) for one in selected.to_sentences()} == {(None, None, None)}
     assert not read(preds=[], target=[]).has_sentences
     assert not read(sample_mask=[False] * 5).has_sentences
     assert read(sample_mask=[False, True, False, False, False]).has_sentences
@@ -203,7 +208,7 @@ def test_the_sentences_of_other_groups_are_dropped_like_masked_ones(mask: Any, l
     groups = ["de", "fr", "de", "zh", "fr"]
     for chosen in (labels, {*labels}, dict.fromkeys(labels)):
         output = read(group=groups, sample_mask=mask).keep_groups(chosen)
-        assert [hypothesis for hypothesis, _ in output.select().texts()] == [*expected]
-        assert output.select_groups() == [groups["abcde".index(line)] for line in expected]
+        assert [sentence.hypothesis for sentence in output.select().to_sentences()] == [*expected]
+        assert output.select().groups == [groups["abcde".index(line)] for line in expected]
         assert output.has_sentences == bool(expected)
     assert not read().keep_groups(["de"]).has_sentences  # without labels

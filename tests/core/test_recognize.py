@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import re
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
-from lightning_bleu.core.columns import read_groups, read_index, read_sample_mask
+from lightning_bleu.core.columns import read_groups, read_ids, read_index, read_sample_mask
 from lightning_bleu.core.forms import Ids, Strings, Tokens, segment_count
 from lightning_bleu.core.recognize import recognize, recognize_hypotheses, recognize_sources
 from tests.helpers.counting import EXPECTED_FIRST, FIRST_REFERENCES, HYPOTHESES, count, pad
@@ -307,5 +308,25 @@ def test_labels_may_be_an_iterator() -> None:
     for wrong in ("fr", 5, torch.tensor([1, 2]), ["fr", None]):
         with pytest.raises(TypeError, match=r"^'group' must hold a string per sentence, the label of its group, got "):
             read_groups(wrong, 2)
-    with pytest.raises(ValueError, match=r"^'group' must hold one label per sentence, got 1 for 2 sentences$"):
+    with pytest.raises(ValueError, match=r"^'group' must hold a string per sentence, .*, got 1 for 2 sentences$"):
         read_groups(["fr"], 2)
+
+
+class Key(str, enum.Enum):
+    A = "a"
+
+
+def test_ids_are_strings_or_integers_in_any_container() -> None:
+    for ids in (["a", 5], np.array(["a", 5], object), iter(["a", np.int64(5)]), [np.str_("a"), torch.tensor(5)]):
+        found = read_ids(ids, 2)
+        assert found == ["a", 5]
+        assert [type(one) for one in found] == [str, int]
+    assert read_ids(torch.tensor([3, 2**62]), 2) == [3, 2**62]
+    assert [type(one) for one in read_ids([Key.A], 1)] == [str]
+    for wrong in ("ab", 5, None, [None, "a"], [0.5, 1], [True, False], torch.tensor([0.5, 1.0]), {"a": 1}["a"]):
+        with pytest.raises(TypeError, match=r"^'id' must hold a string or an integer per sentence, got "):
+            read_ids(wrong, 2)
+    with pytest.raises(
+        ValueError, match=r"^'id' must hold a string or an integer per sentence, got 1 for 2 sentences$"
+    ):
+        read_ids([5], 2)
