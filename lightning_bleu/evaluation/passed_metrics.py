@@ -15,7 +15,7 @@ from lightning_bleu.evaluation.foreign_metrics import ForeignMetric
 from lightning_bleu.evaluation.functions import FunctionMetric
 from lightning_bleu.evaluation.names import check_names
 
-_RESERVED = ("", "samples", "worst", "index", "group", "references")
+_RESERVED = ("", "samples", "worst", "id", "index", "group", "references")
 """Names that no metric can have: those of panels in loggers, and of other columns in the tables of sentences."""
 
 

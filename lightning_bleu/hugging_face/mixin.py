@@ -201,7 +201,9 @@ class EvaluatorMixin(GeneratorMixin):
             started.collector.skip()
         else:
             evaluator.warn_once.about_all(self._find_mistakes(prompts, preds))
-            output = Output(preds, prompts.target, prompts.source, index=prompts.index, group=prompts.group)
+            output = Output(
+                preds, prompts.target, prompts.source, index=prompts.index, group=prompts.group, id=prompts.id
+            )
             started.collector.update(output, batch_idx)
         if prediction_loss_only or not isinstance(preds, Tensor):
             return loss, None, None

@@ -31,6 +31,7 @@ class Prompts(NamedTuple):
         source: the sources that are shown and that metrics may need, as strings or ids.
         index: the position in the dataset of each prompt.
         group: a label per prompt, such as its language, for a score per group.
+        id: a string or an integer per prompt, which is recorded and shown.
 
     Notes:
         :meth:`EvaluatorMixin.split` makes them from a batch, and :meth:`EvaluatorMixin.complete` answers them.
@@ -41,6 +42,7 @@ class Prompts(NamedTuple):
     source: Any = None
     index: Any = None
     group: Any = None
+    id: Any = None
 
 
 def find_generation_inputs(model: Any, inputs: Mapping[str, Any], label_names: Collection[str]) -> dict[str, Any]:

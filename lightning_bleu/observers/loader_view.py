@@ -9,7 +9,7 @@ from lightning_bleu.evaluation.findings import Finding
 from lightning_bleu.evaluation.names import Name, Naming
 from lightning_bleu.evaluation.validation import ScoredLoader
 from lightning_bleu.observers.figures import bleu_by_length_figure
-from lightning_bleu.observers.samples import Sample, Samples, find_bleu
+from lightning_bleu.observers.samples import Sample, Samples, find_bleu, name_labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,8 +51,7 @@ class LoaderView(NamedTuple):
 
     def table(self, step: int) -> tuple[list[str], list[list[Any]]]:
         """Findings and samples as a table of plain values: its columns, and its rows."""
-        has_groups = any(sample.group is not None for panel in self.panels for sample in panel.samples)
-        labels = ["group"] if has_groups else []
+        labels = name_labels(sample for panel in self.panels for sample in panel.samples)
         columns = ["step", "number", "shown as", *labels, *self.digits]
         columns += ["source", "hypothesis", "references", "signature"]
         rows: list[list[Any]] = []
@@ -65,8 +64,8 @@ class LoaderView(NamedTuple):
             for sample in panel.samples:
                 texts = [sample.source or "", sample.hypothesis, "\n".join(sample.references)]
                 texts = [_encodable(text) for text in texts]
-                group = [_encodable(sample.group or "")] if has_groups else []
-                rows.append([step, sample.number, panel.kind, *group, *sample.shown_scores(), *texts, self.signature])
+                own = [_encodable(sample.labels.get(name, "")) for name in labels]
+                rows.append([step, sample.number, panel.kind, *own, *sample.shown_scores(), *texts, self.signature])
         return columns, rows
 
 

@@ -9,7 +9,7 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 
 from lightning_bleu.core.clean import clean, is_visible, to_line
-from lightning_bleu.observers.samples import Sample
+from lightning_bleu.observers.samples import Sample, name_labels
 from lightning_bleu.views.blocks import Mark, Span
 from lightning_bleu.views.marks import shorten
 
@@ -17,7 +17,7 @@ _MAX_REFERENCES = 5
 """The maximum number of references shown per sentence, or of lines that stand for them."""
 
 _MAX_LABEL = 40
-"""The maximum number of characters of the label of a group."""
+"""The maximum number of characters of an id, and of the label of a group."""
 _TAGS: dict[Mark, str] = {"": "{}", "unmatched": "<strong>{}</strong>", "displaced": "<em>{}</em>"}
 _EXPLANATIONS = {
     "<strong>": "<strong>Bold</strong>: wrong or missing word.",
@@ -53,8 +53,8 @@ wrong.
         | <pre>   7</pre> | <pre> 50.0</pre> | <code>hyp</code> <em>a&#124;b</em> <strong>c</strong><br>\
 <code>ref</code> a&#124;b <strong>d</strong> |
     """
-    has_groups = any(sample.group is not None for sample in samples)
-    rows = "\n".join(_row(sample, digits.values(), has_groups=has_groups) for sample in samples)
+    labels = name_labels(samples)
+    rows = "\n".join(_row(sample, digits.values(), labels) for sample in samples)
     explanation = " ".join(text for tag, text in _EXPLANATIONS.items() if tag in rows)
     # Because of the isolate, no caption begins like a list, a heading, or a code block.
     above = [_ISOLATE.format(escape_cell(line.strip())) for line in caption.splitlines()]
@@ -62,13 +62,12 @@ wrong.
         above.append(explanation)
     has_sources = any(sample.source is not None for sample in samples)
     texts = "source, hypothesis, references" if has_sources else "hypothesis, references"
-    labels = ["group"] if has_groups else []
     # <pre> keeps names in one piece, and the padding of numbers.
     header = ["no.", *labels, *(f"<pre>{escape_cell(name)}</pre>" for name in digits), texts]
     return f"{'<br>'.join(above)}\n\n| {' | '.join(header)} |\n|{' --- |' * len(header)}\n{rows}"
 
 
-def _row(sample: Sample, digits: Iterable[int], *, has_groups: bool) -> str:
+def _row(sample: Sample, digits: Iterable[int], labels: Iterable[str]) -> str:
     hypothesis, references = sample.mark_words()
     lines = []
     if sample.source is not None:
@@ -81,9 +80,9 @@ def _row(sample: Sample, digits: Iterable[int], *, has_groups: bool) -> str:
         lines.append(f"<code>{len(references) - len(shown)} more references</code>")
     numbers = [f"{sample.number:4}"]
     numbers += [f"{score:5.{places}f}" for score, places in zip(sample.shown_scores(), digits)]
-    cells = [f"<pre>{number}</pre>" for number in numbers]
-    if has_groups:
-        cells.insert(1, _ISOLATE.format(escape_cell(to_line(sample.group or "", _MAX_LABEL))))
+    number, *scores = [f"<pre>{number}</pre>" for number in numbers]
+    own = [_ISOLATE.format(escape_cell(to_line(sample.labels.get(name, ""), _MAX_LABEL))) for name in labels]
+    cells = [number, *own, *scores]
     # A single line keeps rows low: cards are only 350 pixels high.
     return f"| {' | '.join(cells)} | {'<br>'.join(lines)} |"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +49,7 @@ class Sample:
         scores: its scores by name, in the unit of the score of the corpus.
         percent: the `percent` of each of these scores; see :class:`lightning_bleu.Result`.
         group: the label of its group; None if the step returned no labels.
+        id: what the step calls it; None if the step returned no ids.
     """
 
     number: int
@@ -57,6 +58,13 @@ class Sample:
     scores: Mapping[str, float] = field(default_factory=dict)
     percent: Mapping[str, bool | None] = field(default_factory=dict)
     group: str | None = None
+    id: str | int | None = None
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Its id and its group, if it has them."""
+        labels = {"id": self.id, "group": self.group}
+        return {name: str(label) for name, label in labels.items() if label is not None}
 
     @property
     def hypothesis(self) -> str:
@@ -81,8 +89,8 @@ class Sample:
         return shown
 
     def to_dict(self) -> dict[str, Any]:
-        """The number, the group, the scores, and the texts."""
-        values: dict[str, Any] = {"number": self.number, "group": self.group}
+        """The number, the id, the group, the scores, and the texts."""
+        values: dict[str, Any] = {"number": self.number, "id": self.id, "group": self.group}
         values.update(self.scores)
         values.update(source=self.source, hypothesis=self.hypothesis, references=self.references)
         return values
@@ -103,7 +111,7 @@ class Sample:
             lines.append(ExampleLine("source", [Span(self.source)]))
         lines.append(ExampleLine("hypothesis", hypothesis))
         lines += label_references(references)
-        labels = [] if self.group is None else [to_line(self.group, _REPR_TEXT)]
+        labels = [to_line(label, _REPR_TEXT) for label in self.labels.values()]
         return Example(self.number, lines, "  ".join([*labels, *self.describe_scores()]))
 
     def __str__(self) -> str:
@@ -245,8 +253,14 @@ def score_samples(
     for place, (number, sentence) in enumerate(by_number.items()):
         lines = [split_line(text, sentence.tokenized, settings) for text in (sentence.hypothesis, *sentence.references)]
         scores_of_sentence = {name: of_score[place] for name, of_score in scores_by_name.items()}
-        samples.append(Sample(number + 1, lines, sentence.source, scores_of_sentence, percent, sentence.group))
+        _, _, source, _, group, name = sentence
+        samples.append(Sample(number + 1, lines, source, scores_of_sentence, percent, group, name))
     return samples
+
+
+def name_labels(samples: Iterable[Sample]) -> list[str]:
+    """The names of the labels that some samples have."""
+    return list(dict.fromkeys(name for sample in samples for name in sample.labels))
 
 
 def split_line(text: str, is_tokenized: bool, settings: BLEUSettings) -> Line:

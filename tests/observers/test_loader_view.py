@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from sacrebleu.metrics.ter import TER
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric, corpus_chrf, sentence_bleu, sentence_chrf
+from lightning_bleu.observers.sample_table import sample_table
 from tests.helpers.views import HYPOTHESES, REFERENCES, view
 
 
@@ -63,3 +66,20 @@ def test_a_score_without_a_direction_has_a_column_and_does_not_rank() -> None:
     shown = view(2, {"length": length})
     (first,) = shown.panels
     assert (first.caption, shown.signature) == ("The first sentences.", "")
+
+
+@pytest.mark.parametrize("ids", [["en-1", "<b>", "a|b", "4", "e"], [1, 2, 3, 4, 2**40]])
+@pytest.mark.parametrize("group", [None, [*"abcde"]])
+def test_ids_are_shown_before_groups_and_scores_in_tables_and_pages(ids: Any, group: Any) -> None:
+    shown = view(2, id=ids, group=group)
+    columns, rows = shown.table(7)
+    labels = ["id", "group"] if group else ["id"]
+    assert columns[: 3 + len(labels)] == ["step", "number", "shown as", *labels]
+    for row in rows:
+        number = row[1] - 1
+        assert row[3 : 3 + len(labels)] == [str(ids[number]), *([group[number]] if group else [])]
+    first, _ = shown.panels
+    header = sample_table(first.samples, "", shown.digits).split("\n")[2]
+    assert header.startswith(f"| no. | {' | '.join(labels)} | <pre>bleu</pre>")
+    assert [sample.to_dict()["id"] for sample in first.samples] == ids[:2]
+    assert str(first.samples[0]).strip().startswith(f"#1  {ids[0]}")
