@@ -6,22 +6,29 @@ The public names are in ``__init__.pyi``; ``tasks``, ``hugging_face``, and ``com
 when it is used, because importing torch and torchmetrics takes seconds.
 """
 
+import contextlib
+import importlib
 import sys
 from typing import Any
 
 import lazy_loader
 
 _get, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-_MOVED = {
-    **dict.fromkeys(["CER", "ROUGE", "TER", "WER", "ExactMatch"], "tasks"),
-    **dict.fromkeys(["EvaluatorMixin", "Prompts"], "hugging_face"),
-    **dict.fromkeys(["Comparison", "RecordedRun", "compare_systems", "read_run"], "compare"),
-}
+
+
+def _find_leaf(name: str) -> str:
+    """The module that has a public name; empty if none has."""
+    for leaf in ("tasks", "hugging_face", "compare"):
+        with contextlib.suppress(ImportError):
+            if name in importlib.import_module(f"lightning_bleu.{leaf}").__all__:
+                return leaf
+    return ""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MOVED:
-        message = f"{name} is in another module: from lightning_bleu.{_MOVED[name]} import {name}"
+    leaf = "" if name in __all__ or name.startswith("_") else _find_leaf(name)
+    if leaf:
+        message = f"{name} is in another module: from lightning_bleu.{leaf} import {name}"
         # "from lightning_bleu import NAME" would replace an AttributeError by an error without this message.
         is_import = sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap"
         raise ImportError(message) if is_import else AttributeError(message)

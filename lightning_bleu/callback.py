@@ -16,6 +16,12 @@ from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.processes import run_in_process_0
 from lightning_bleu.core.scoring import float_type
 from lightning_bleu.evaluation.callables import call_with_third
+from lightning_bleu.evaluation.lightning_internals import (
+    find_loaders,
+    logged_names,
+    logged_step,
+    restart_validation,
+)
 from lightning_bleu.evaluation.loaders import Origin
 from lightning_bleu.evaluation.monitors import suspect_early_saving, suspect_monitors
 from lightning_bleu.evaluation.names import STEPS, check_names, name_loaders
@@ -348,30 +354,6 @@ def _log_numbers(outcome: Outcome, trainer: pl.Trainer, pl_module: pl.LightningM
 show_options(BLEUCallback.__init__)
 
 
-def find_loaders(trainer: Any, stage: str) -> tuple[list[Any], Any]:
-    """The loaders of a stage, ``"val"`` or ``"test"``.
-
-    Returns:
-        the loaders as Lightning prepared them, and as the user passed them, for example in a dict. An empty list and
-        None if Lightning combines their batches.
-    """
-    validation = trainer.fit_loop.epoch_loop.val_loop if trainer.state.fn == "fit" else trainer.validate_loop
-    combined = (trainer.test_loop if stage == "test" else validation)._combined_loader
-    if combined is None or combined._mode != "sequential":
-        return [], None
-    return list(combined.flattened), combined.iterables
-
-
-def restart_validation(checkpoint: Mapping[str, Any]) -> None:
-    """Let a validation in which a checkpoint was saved begin again.
-
-    Lightning counts the batches that had been validated, and validates only so many as were left, from the first one.
-    """
-    progress = checkpoint.get("loops", {}).get("fit_loop", {}).get("epoch_loop.val_loop.batch_progress", {})
-    counts = progress.get("current", {})
-    counts.update(dict.fromkeys(counts, 0))
-
-
 def run_folder(trainer: Any) -> Path:
     """The folder of a run, where Lightning puts the checkpoints as well.
 
@@ -388,18 +370,7 @@ def run_folder(trainer: Any) -> Path:
     return Path(root, str(logger.name), version)
 
 
-def logged_names(trainer: Any) -> set[str]:
-    """The names that the module and other callbacks have logged so far in this validation or test."""
-    items = trainer._results.valid_items()
-    return {trainer._results._forked_name(item, on_step=False)[0] for _, item in items if item.meta.on_epoch}
-
-
 def is_limited(trainer: Any, stage: str) -> bool:
     """Whether only some batches of a stage run, because of ``limit_val_batches``, for example."""
     limit = trainer.limit_test_batches if stage == "test" else trainer.limit_val_batches
     return limit != 1.0 or isinstance(limit, int)
-
-
-def logged_step(trainer: Any) -> int:
-    """The step at which Lightning logs the scores, which is one less than the number of steps taken."""
-    return int(trainer.fit_loop.epoch_loop._batches_that_stepped)

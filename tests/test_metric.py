@@ -23,7 +23,7 @@ from torchmetrics import MetricCollection
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, Result
 from lightning_bleu.compare import compare_systems
-from lightning_bleu.compare.known_metrics import KNOWN_METRICS
+from lightning_bleu.compare.known_metrics import find_class
 from lightning_bleu.core.evaluator_metric import count_sentences
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.evaluation.choices import find_worst
@@ -358,7 +358,7 @@ def test_the_scores_of_a_run_are_those_of_the_systems_in_its_files(percent: bool
     metrics |= {f"other_{name}": kind.metric(percent=percent, **kind.other_options) for name, kind in KINDS.items()}
     folders = tmp_path / "a", tmp_path / "b"
     results = [run(metrics, preds, translations=folder) for preds, folder in zip((WORSE, BETTER), folders)]
-    known = [name for name, metric in metrics.items() if type(metric).__name__ in KNOWN_METRICS]
+    known = [name for name, metric in metrics.items() if find_class(type(metric).__name__) is not None]
     unknown = [name for name in metrics if name not in known]
     systems = {folder.name: folder / "val" / "step-0000000.txt" for folder in folders}
     with pytest.warns(UserWarning, match=re.escape(f"The record has scores of {unknown}, which are not compared")):

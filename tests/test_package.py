@@ -21,7 +21,7 @@ import lightning_bleu
 import lightning_bleu.compare
 import lightning_bleu.hugging_face
 import lightning_bleu.tasks
-from lightning_bleu.compare.known_metrics import KNOWN_METRICS
+from lightning_bleu.compare.known_metrics import find_class
 from lightning_bleu.core.corpus_metric import CorpusMetric
 from lightning_bleu.evaluation.passed_metrics import read_metrics
 from tests.helpers.metrics import BOTH, KINDS
@@ -80,6 +80,14 @@ def test_there_is_no_circle_of_imports() -> None:
     assert order.index("core.forms") < order.index("metrics") < order.index("callback")
 
 
+def test_what_scores_and_shows_a_validation_knows_no_other_processes() -> None:
+    """It runs in process 0. Only the number of processes is known, because it decides if sentences need positions."""
+    for name, path in modules().items():
+        if name.startswith(("evaluation.", "observers.", "views.")):
+            found = {other for other in imports(path) if other.startswith("lightning_bleu.core.processes.")}
+            assert found <= {"lightning_bleu.core.processes.process_count"}, name
+
+
 def test_only_the_callback_needs_lightning_and_nothing_needs_scipy_or_matplotlib_when_imported() -> None:
     for name, path in modules().items():
         packages = {imported.split(".")[0] for imported in imports(path, only_at_import=True)}
@@ -134,7 +142,7 @@ def test_every_metric_and_what_it_returns_is_public_and_under_the_contract_of_me
     for name in modules():
         importlib.import_module(f"lightning_bleu.{name}".removesuffix(".__init__"))
     ours = {one for one in CorpusMetric.__subclasses__() if one.__module__.startswith("lightning_bleu.")}
-    assert {metric.__name__ for metric in ours} <= {*KNOWN_METRICS}
+    assert all(find_class(metric.__name__) is type(metric().scorer) for metric in ours)
     kinds = {kind.metric: kind for kind in KINDS.values()}
     assert ours <= kinds.keys()
     for metric, kind in kinds.items():

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.scoring import Component
+from lightning_bleu.evaluation.lightning_internals import saving_steps
 from lightning_bleu.evaluation.metric_facts import known_scorers, list_components
 from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.result import STATISTICS
@@ -103,7 +104,7 @@ def suspect_early_saving(
     """
     namings = list(namings)
     for callback in callbacks:
-        steps, monitor = getattr(callback, "_every_n_train_steps", 0), getattr(callback, "monitor", None)
+        steps, monitor = saving_steps(callback), getattr(callback, "monitor", None)
         if not steps or not epoch_steps or steps % epoch_steps == 0 or not isinstance(monitor, str):
             continue
         if any(describe_number(monitor, naming, metrics) for naming in namings):

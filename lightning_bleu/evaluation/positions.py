@@ -19,6 +19,7 @@ from torch.utils import data
 
 from lightning_bleu.core.forms import IntArray
 from lightning_bleu.core.processes import process_count
+from lightning_bleu.evaluation.lightning_internals import is_wrapped_sampler, unwrap_sampler
 
 _SENTENCE_BITS = 31
 """How many bits of a derived position number the sentences of an item."""
@@ -101,8 +102,8 @@ def shuffles(dataloader: Any) -> bool:
     sampler = getattr(dataloader if batches is None else batches, "sampler", None)
     if isinstance(sampler, data.BatchSampler):  # with batch_size=None
         sampler = sampler.sampler
-    if isinstance(sampler, data.DistributedSampler) and _is_lightnings_wrapper(sampler):
-        sampler = getattr(sampler.dataset, "_sampler", sampler)
+    if isinstance(sampler, data.DistributedSampler) and is_wrapped_sampler(sampler):
+        sampler = unwrap_sampler(sampler)
     random = isinstance(sampler, data.RandomSampler | data.SubsetRandomSampler | data.WeightedRandomSampler)
     return random or bool(getattr(sampler, "shuffle", False))
 
@@ -189,7 +190,7 @@ def _find_dealt(dataloader: Any, batch_idx: int) -> Dealt | None:
 
 def _find_dealt_by_sampler(sampler: data.DistributedSampler[Any], batch_idx: int, size: int) -> Dealt | None:
     """The items of a batch that a distributed sampler draws; None if it has an order of its own."""
-    if not _is_lightnings_wrapper(sampler) and type(sampler).__iter__ is not data.DistributedSampler.__iter__:
+    if not is_wrapped_sampler(sampler) and type(sampler).__iter__ is not data.DistributedSampler.__iter__:
         return None
     numbers = _number_batch(batch_idx, size, len(sampler)) * sampler.num_replicas + sampler.rank
     return Dealt(numbers, len(sampler.dataset))  # type: ignore[arg-type]
@@ -204,9 +205,3 @@ def _number_batch(batch_idx: int, size: int, item_count: int) -> Tensor:
     """
     first = min(batch_idx * size, item_count)
     return torch.arange(first, min(first + size, item_count), device="cpu")
-
-
-def _is_lightnings_wrapper(sampler: Any) -> bool:
-    """Whether this is Lightning's wrapper, which shards another sampler."""
-    kind = type(sampler)
-    return kind.__name__ == "DistributedSamplerWrapper" and kind.__module__.startswith("lightning")
