@@ -13,6 +13,7 @@ from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
 
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.core.processes import run_in_process_0
 from lightning_bleu.core.scoring import float_type
 from lightning_bleu.evaluation.callables import call_with_third
 from lightning_bleu.evaluation.loaders import Origin
@@ -136,8 +137,9 @@ class BLEUCallback(pl.Callback):
             folder = run_folder(trainer) / "translations"
         folder = trainer.strategy.broadcast(folder)
         self.evaluator.open_record(None if trainer.fast_dev_run else folder)  # type: ignore[attr-defined]
-        if self.evaluator.record is not None and stage != "predict":
-            self.evaluator.record.check_folder(*namings["test" if stage == "test" else "val"].folder)
+        record = self.evaluator.record
+        if record is not None and stage != "predict":
+            run_in_process_0(lambda: record.check_folder(*namings["test" if stage == "test" else "val"].folder))
 
     def _check_other_callbacks(self, callbacks: Sequence[Any]) -> None:
         """Raise a ValueError if another BLEUCallback writes to the same folder."""
@@ -164,15 +166,17 @@ class BLEUCallback(pl.Callback):
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Check that a new run does not write among the translations of another one."""
         is_new = self._loaded is None and trainer.global_step == 0
-        if self.evaluator.record is not None and is_new:
+        record = self.evaluator.record
+        if record is not None and is_new:
             other = (
                 "a logger with a directory for each run"
                 if self.evaluator.options.uses_folder_of_run
                 else "translations=True"
             )
-            self.evaluator.record.check_new(
+            ways_out = (
                 f"such as with {other}, or resume that run with trainer.fit(ckpt_path=...): no checkpoint was loaded"
             )
+            run_in_process_0(lambda: record.check_new(ways_out))
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """The weights are no longer those of the checkpoint from which training resumes.

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.messages import WarnOnce, check_choice
 from lightning_bleu.core.mistakes import Mistake
-from lightning_bleu.core.processes import communication_device, process_count, run_in_all
+from lightning_bleu.core.processes import communication_device, process_count, run_in_all, run_in_process_0
 from lightning_bleu.core.settings import Decoder, check_integer
 from lightning_bleu.evaluation.accelerate_positions import count_stream
 from lightning_bleu.evaluation.best import BestValidations, SavedLoaders, check_state, suspect_few_sentences, to_saved
@@ -283,7 +283,7 @@ class Evaluator:
         if folder is None:
             self.record = None
         elif self.record is None or self.record.folder != Path(folder).expanduser():
-            self.record = Record(folder, self.warn_once)
+            self.record = Record(folder)
 
     def begin(
         self,
@@ -341,10 +341,9 @@ class Evaluator:
         if process_count() > 1:
             for dataloader in dataloaders:
                 count_stream(dataloader)
-        if self.record is not None:
-            for loader in loaders:
-                if not loader.is_ignored:
-                    self.record.check_folder(*naming.folder, loader.name)
+        record = self.record
+        if record is not None and not all(loader.is_ignored for loader in loaders):
+            run_in_process_0(lambda: record.check_folder(*naming.folder))
         return StartedValidation(
             stage, naming, dataset, metrics, collector, dashboard, device or communication_device()
         )
@@ -438,8 +437,11 @@ class Evaluator:
             self._name_page([f"{naming.stage} at step {step:,}"]),
         )
         shown_step = step if shown_step is None else shown_step
-        if self.record is not None:
-            self.record.write(validation, step=step, epoch=epoch)
+        record = self.record
+        if record is not None:
+            for loader in validation.loaders:
+                loader.sentences.read_all()  # process 0 gets the texts
+            run_in_process_0(lambda: record.write(validation, step=step, epoch=epoch))
         self._keep_results(naming.stage, step, results)
         if validation.new_best:
             self._best.save(validation.new_best)

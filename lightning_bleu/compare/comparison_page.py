@@ -28,6 +28,7 @@ from lightning_bleu.views.marks import mark_words
 
 if TYPE_CHECKING:
     from lightning_bleu.compare.comparison import Change, ChangeCounts, Comparison
+    from lightning_bleu.compare.texts import SystemTexts
 
 _MAX_IN_TITLE = 3
 """The number of compared systems up to which a title names them."""
@@ -53,11 +54,17 @@ def describe_comparison(comparison: Comparison, examples: int) -> View:
         if not counts:
             blocks.append(describe_worst(comparison, examples))
     signatures = [f"{metric}: {signature}" for metric, signature in comparison.signatures.items()]
-    files = [f"{system}: {file}" for system, file in comparison.texts.files.items()]
+    files = [_describe_file(comparison.texts, system) for system in comparison.texts.files]
     details = [*signatures, *files]
     if details:
         blocks.append(Note("\n".join(details), quiet=True))
     return View(_title(comparison), blocks)
+
+
+def _describe_file(texts: SystemTexts, system: str) -> str:
+    """Where the texts of a system come from."""
+    best_of = texts.best_of.get(system)
+    return f"{system}: {texts.files[system]}" + (f", the best by {best_of}" if best_of else "")
 
 
 def _title(comparison: Comparison) -> str:

@@ -213,8 +213,10 @@ class EvaluatorMixin(GeneratorMixin):
             self._open_record(trial)
             if not resume_from_checkpoint:
                 evaluator.load_state_dict({})
-                if evaluator.record is not None:
-                    evaluator.record.check_new("or resume that run with trainer.train(resume_from_checkpoint=...)")
+                record = evaluator.record
+                if record is not None:
+                    ways_out = "or resume that run with trainer.train(resume_from_checkpoint=...)"
+                    run_in_process_0(lambda: record.check_new(ways_out))
         self._is_training, self._loaded = True, None
         try:
             return super().train(resume_from_checkpoint, trial, *args, **kwargs)
