@@ -79,12 +79,7 @@ def _add_compare(commands: Any) -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "systems",
-        nargs="+",
-        metavar="[NAME=]PATH",
-        help="translations: a file with a sentence per line, the folder of a validation, or that of a run (its best)",
-    )
+    parser.add_argument("systems", nargs="+", metavar="[NAME=]PATH", help="files of lines, or folders of a record")
     parser.add_argument(
         "-b", "--baseline", metavar="[NAME=]PATH", help="what the others are compared with; the first system if not set"
     )
@@ -93,7 +88,7 @@ def _add_compare(commands: Any) -> argparse.ArgumentParser:
         "--reference",
         action="append",
         metavar="REF",
-        help="references; repeat it for several. If not set: those of the folders; ref.txt or ref-1.txt, ... beside files",
+        help="references; repeat it for several. If not set: those in folders; ref.txt, ref-1.txt, ... beside files",
     )
     parser.add_argument(
         "-s", "--source", metavar="FILE", help="sources; if not set: those of the folders; src.txt beside files"

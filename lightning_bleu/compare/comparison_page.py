@@ -28,7 +28,6 @@ from lightning_bleu.views.marks import mark_words
 
 if TYPE_CHECKING:
     from lightning_bleu.compare.comparison import Change, ChangeCounts, Comparison
-    from lightning_bleu.compare.texts import SystemTexts
 
 _MAX_IN_TITLE = 3
 """The number of compared systems up to which a title names them."""
@@ -39,6 +38,7 @@ _TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 
 def describe_comparison(comparison: Comparison, examples: int) -> View:
     """What a page shows of a comparison, with at most `examples` sentences of each kind."""
+    texts = comparison.texts
     blocks: list[Block] = [Note(_describe_method(comparison), quiet=True)]
     blocks += [Note(_describe_verdict(comparison, system)) for system in comparison.systems[1:]]
     blocks += describe_findings(comparison.findings)
@@ -54,17 +54,11 @@ def describe_comparison(comparison: Comparison, examples: int) -> View:
         if not counts:
             blocks.append(describe_worst(comparison, examples))
     signatures = [f"{metric}: {signature}" for metric, signature in comparison.signatures.items()]
-    files = [_describe_file(comparison.texts, system) for system in comparison.texts.files]
+    files = [f"{system}: {file}{texts.notes.get(system, '')}" for system, file in texts.files.items()]
     details = [*signatures, *files]
     if details:
         blocks.append(Note("\n".join(details), quiet=True))
     return View(_title(comparison), blocks)
-
-
-def _describe_file(texts: SystemTexts, system: str) -> str:
-    """Where the texts of a system come from."""
-    best_of = texts.best_of.get(system)
-    return f"{system}: {texts.files[system]}" + (f", the best by {best_of}" if best_of else "")
 
 
 def _title(comparison: Comparison) -> str:

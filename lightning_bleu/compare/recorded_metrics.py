@@ -22,17 +22,17 @@ class RunRecords:
     """What the records of runs say about systems.
 
     Args:
-        folders: the folders of the systems that are in a record, by the names of the systems.
+        files: the files and folders of the systems, by the names of the systems.
         warn: warns about what is skipped, and about scores that differ.
 
     Attributes:
-        scores: the recorded scores of each of these systems.
+        scores: the recorded scores of each system that is a folder.
     """
 
-    def __init__(self, folders: Mapping[str, Path], warn: Callable[[str], object]) -> None:
-        self._folders = folders
+    def __init__(self, files: Mapping[str, Path], warn: Callable[[str], object]) -> None:
+        self._files = files
         self._warn = warn
-        self.scores = {name: read_scores_of(folder) for name, folder in folders.items()}
+        self.scores = {name: read_scores_of(file) for name, file in files.items() if file.is_dir()}
 
     def rebuild_metrics(self) -> dict[str, EvaluatorMetric]:
         """The metrics of this package in the records.
@@ -44,9 +44,9 @@ class RunRecords:
         left_out = []
         for name, recorded_scores in self.scores.items():
             if not recorded_scores:
-                raise ValueError(f"{str(self._folders[name])!r} has no score: pass metrics=...")
+                raise ValueError(f"{str(self._files[name])!r} has no score: pass metrics=...")
             for recorded in recorded_scores:
-                if not _can_rebuild(recorded):
+                if not is_known(recorded["class"], recorded["settings"]):
                     left_out.append(recorded["metric"])
                 elif recorded["metric"] not in metrics:
                     metrics[recorded["metric"]] = _rebuild_metric(recorded)
@@ -72,21 +72,17 @@ class RunRecords:
             rows_by_metric: what each metric counted in its sentences.
         """
         for recorded in self.scores.get(name, ()):
-            if recorded["metric"] not in rows_by_metric or not _can_rebuild(recorded):
+            rows = rows_by_metric.get(recorded["metric"])
+            if rows is None or not is_known(recorded["class"], recorded["settings"]):
                 continue
-            rows = rows_by_metric[recorded["metric"]]
             score = rows.score() / (rows.scorer.unit or 1)
             recorded_score = (recorded["score"] or 0) / (100 if recorded["percent"] else 1)
             if not math.isclose(score, recorded_score):
                 self._warn(
-                    f"{str(self._folders[name])!r} has {recorded['metric']!r} = {recorded['score']}, but its sentences "
-                    f"score {rows.score()}: {_find_cause(recorded)}. They are compared as they are."
+                    f"{str(self._files[name])!r} has {recorded['metric']!r} = {recorded['score']}, but its sentences "
+                    f"score {rows.score()}: they have changed since, or another version scored them, or they were ids "
+                    "or tokens with spaces. They are compared as they are."
                 )
-
-
-def _can_rebuild(recorded: Mapping[str, Any]) -> bool:
-    """Whether a recorded score is one of a metric of this package."""
-    return is_known(recorded["class"], recorded["settings"])
 
 
 def _rebuild_metric(recorded: Mapping[str, Any]) -> EvaluatorMetric:
@@ -103,12 +99,3 @@ def _rebuild_metric(recorded: Mapping[str, Any]) -> EvaluatorMetric:
         raise ValueError(
             f"pass metrics={{{recorded['metric']!r}: ...}}, because its settings cannot be read: {to_line(str(error))}"
         ) from error
-
-
-def _find_cause(recorded: Mapping[str, Any]) -> str:
-    """Why recorded sentences may score differently than what was validated."""
-    if "ids" in recorded["forms"]:
-        return "ids were scored, and their numbers are recorded as text"
-    if "tokens" in recorded["forms"]:
-        return "tokens were scored, and some of them may contain spaces"
-    return "they have changed since, or another version scored them"

@@ -7,30 +7,15 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from lightning_bleu.compare.run_page import describe_run, find_main_key, is_test
 from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.messages import warn_user
 from lightning_bleu.evaluation.findings import Finding
-from lightning_bleu.observers.recorded import find_run, find_validations, name_folder, read_name, read_scores
+from lightning_bleu.observers.recorded import find_run, find_validations, name_folder, read_scores
 from lightning_bleu.views.blocks import View
 from lightning_bleu.views.viewable import Viewable
-
-_MAX_SHOWN = 3
-"""How many unreadable validations a warning shows."""
-
-
-class RecordedLoader(NamedTuple):
-    """A loader of a validation in the record of a run.
-
-    Attributes:
-        folder: the folder of its sentences.
-        findings: what stands out in them: pairs of a key and a message.
-    """
-
-    folder: Path
-    findings: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -43,23 +28,16 @@ class RecordedValidation:
         step: the number of training steps before it.
         epoch: the epoch; None if it is unknown.
         scores: its scores in ``scores.json``, by logged name.
-        loaders: its loaders by name.
+        folders: the folders of its sentences, by the names of the loaders.
+        findings: what stands out in its texts.
     """
 
     stage: str
     step: int
     epoch: float | None
-    scores: Mapping[str, Mapping[str, Any]]
-    loaders: Mapping[str, RecordedLoader]
-
-    @property
-    def findings(self) -> list[Finding]:
-        """What stands out in its texts. If it has several loaders, each says which one."""
-        return [
-            Finding(key, message, name if len(self.loaders) > 1 else "")
-            for name, loader in self.loaders.items()
-            for key, message in loader.findings
-        ]
+    scores: Mapping[str, dict[str, Any]]
+    folders: Mapping[str, Path]
+    findings: Sequence[Finding]
 
     def score(self, key: str) -> float | None:
         """The score with a logged name; None if there is none."""
@@ -127,10 +105,8 @@ class RecordedRun(Viewable):
         """
         validations = [validation for validation in self.validations if not is_test(validation.stage)]
         key = find_main_key(validations or self.validations)
-        best = None if key is None else self.best(key)
-        if key is None or best is None:
-            return (validations or self.validations)[-1], ""
-        return best, key
+        best = self.best(key)
+        return (best, key) if best is not None else ((validations or self.validations)[-1], "")
 
     def describe(self, examples: int) -> View:
         """What there is to see; see :class:`Viewable`."""
@@ -173,52 +149,47 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
         Validations that cannot be read are skipped with a warning.
     """
     run = find_run(Path(folder).expanduser())
-    read: dict[tuple[Path, int], list[tuple[Path, dict[str, Any]]]] = {}
-    unreadable = []
+    validations_by_step: dict[tuple[Path, int], RecordedValidation] = {}
+    errors = []
     for path in find_validations(run):
-        step, _ = read_name(path) or (0, 0)
         try:
-            read.setdefault((path.parent, step), []).append((path, read_scores(path)))
+            scores = read_scores(path)
         except (ValueError, OSError) as error:
-            unreadable.append(str(error))
-    if unreadable:
-        warn_user(
-            f"{len(unreadable):,} validations cannot be read, and are skipped: {', '.join(unreadable[:_MAX_SHOWN])}"
-        )
-    validations = [_merge(of_step) for of_step in read.values() if of_step]
-    return RecordedRun(run, sorted(validations, key=_by_stage_and_step))
+            errors.append(str(error))
+            continue
+        step = (path.parent, scores["step"])
+        validations_by_step[step] = _merge(validations_by_step.get(step), scores, path)
+    if errors:
+        warn_user(f"{len(errors):,} validations cannot be read, and are skipped, such as: {errors[0]}")
+    return RecordedRun(run, sorted(validations_by_step.values(), key=_by_stage_and_step))
 
 
-def _merge(validations: Sequence[tuple[Path, dict[str, Any]]]) -> RecordedValidation:
-    """The validations of a step as one: of each loader, the last scores."""
-    scores: dict[str, dict[str, Any]] = {}
-    loaders: dict[str, RecordedLoader] = {}
-    members: dict[str, dict[str, None]] = {}  # of each mean of loaders, in order
-    for path, validation in validations:
-        names = [loader["name"] for loader in validation["loaders"]]
-        scores = {key: score for key, score in scores.items() if score["loader"] not in names}
-        for score in validation["scores"]:
-            scores[score["key"]] = score
+def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any], path: Path) -> RecordedValidation:
+    """A validation, with what the one before it has of other loaders at the same step."""
+    folders = {loader["name"]: name_folder(path, loader["name"]) for loader in later["loaders"]}
+    scores = {score["key"]: score for score in later["scores"]}
+    findings = []
+    for loader in later["loaders"]:
+        findings += [Finding(finding["key"], finding["message"], loader["name"]) for finding in loader["findings"]]
+    if earlier is not None:
+        findings = [finding for finding in earlier.findings if finding.where not in folders] + findings
+        scores = {key: score for key, score in earlier.scores.items() if score["loader"] not in folders} | scores
+        for key, score in scores.items():
             if score["loader"] is None:
-                members.setdefault(score["key"], {}).update(dict.fromkeys(score["mean_of"]))
-        for loader in validation["loaders"]:
-            loaders[loader["name"]] = RecordedLoader(name_folder(path, loader["name"]), loader["findings"])
-    for key, names_of_members in members.items():
-        _update_mean(scores, key, [name for name in names_of_members if name in scores])
-    last = validations[-1][1]
-    return RecordedValidation(last["stage"], last["step"], last["epoch"], scores, loaders)
+                members = [*earlier.scores.get(key, score)["mean_of"], *score["mean_of"]]
+                scores[key] = _average(score, [scores[name] for name in dict.fromkeys(members) if name in scores])
+        folders = {**earlier.folders, **folders}
+    return RecordedValidation(later["stage"], later["step"], later["epoch"], scores, folders, findings)
 
 
-def _update_mean(scores: dict[str, dict[str, Any]], key: str, names: list[str]) -> None:
-    """Compute a mean of loaders again if it is that of other scores than these."""
-    if scores[key]["mean_of"] == names or scores[key]["loader"] is not None:
-        return
-    values = [scores[name]["score"] for name in names]
-    if None in values or not values:
-        mean = None
-    else:
-        mean = math.fsum(values) / len(values)
-    scores[key] |= {"mean_of": names, "score": mean, "interval": None, "comparison": None}
+def _average(mean: dict[str, Any], scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A mean over loaders; computed again if it is that of other scores than these."""
+    names = [score["key"] for score in scores]
+    if mean["mean_of"] == names:
+        return mean
+    values = [score["score"] for score in scores]
+    value = None if None in values or not values else math.fsum(values) / len(values)
+    return {**mean, "mean_of": names, "score": value, "interval": None, "comparison": None}
 
 
 def _by_stage_and_step(validation: RecordedValidation) -> tuple[bool, str, int]:

@@ -37,12 +37,12 @@ def describe_run(run: RecordedRun, examples: int) -> View:
     return View(name_run(run.folder.resolve()), blocks)
 
 
-def find_main_key(validations: Sequence[RecordedValidation]) -> str | None:
-    """The name of the score of all sentences of the first metric that has a direction; None if there is none."""
+def find_main_key(validations: Sequence[RecordedValidation]) -> str:
+    """The name of the score of all sentences of the first metric that has a direction; empty if there is none."""
     lines = [line for validation in validations for line in validation.scores.values()]
     with_direction = [line for line in lines if line["higher_is_better"] is not None]
     if not with_direction:
-        return None
+        return ""
     metric = with_direction[0]["metric"]
     keys = dict.fromkeys(line["key"] for line in with_direction if line["metric"] == metric)
     main_key: str = min(keys, key=len)  # those of loaders, groups, and scores are longer
@@ -138,17 +138,15 @@ def _describe_sentences(run: RecordedRun, examples: int) -> list[Block]:
     """The worst sentences of the best validation."""
     best, _ = run.find_best()
     blocks: list[Block] = []
-    for name, loader in list(best.loaders.items())[:_MAX_COLUMNS]:
-        title = f"{name}: " if len(best.loaders) > 1 else ""
-        blocks += _describe_loader(loader.folder, title, examples)
+    for name, folder in list(best.folders.items())[:_MAX_COLUMNS]:
+        blocks += _describe_folder(folder, f"{name}: " if name else "", examples)
     return [Heading(f"Sentences of step {best.step:,}"), *blocks] if blocks else []
 
 
-def _describe_loader(folder: Path, title: str, examples: int) -> list[Block]:
+def _describe_folder(folder: Path, title: str, examples: int) -> list[Block]:
     """The worst sentences of a loader."""
     try:
-        texts = read_systems({"": folder}, None, None)
-        scored = compare_texts(texts, resamples=1, warn=lambda message: None)
+        scored = compare_texts(read_systems({"": folder}, None, None), resamples=1, warn=lambda message: None)
     except (ValueError, OSError, ImportError) as error:
         # Such as a single sentence, a metric that the record cannot make again, or one whose package is missing here.
         return [Note(f"{title}{error}", quiet=True)]

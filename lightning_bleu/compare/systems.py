@@ -118,7 +118,7 @@ def compare_texts(
     compared = max(1, len(texts.hypotheses) - 1)
     resamples = default_resamples(confidence, compared) if resamples is None else check_count("resamples", resamples)
     warn = warn or WarnOnce()
-    records = RunRecords(texts.folders if metrics is None else {}, warn)
+    records = RunRecords(texts.files if metrics is None else {}, warn)
     by_name = records.rebuild_metrics() if metrics is None else metrics
     are_tokens = records.were_tokens() and all(metric.counts_tokens for metric in by_name.values())
     with alone():

@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -28,7 +28,7 @@ class SystemTexts(NamedTuple):
         references: the references of each sentence.
         sources: the source of each sentence; None if there are none.
         files: the files and folders of the systems that have one.
-        best_of: the logged name of the score of which a system is the best validation in its run.
+        notes: what else to say about some of these.
         has_own_references: whether the references are those of the systems.
     """
 
@@ -36,13 +36,8 @@ class SystemTexts(NamedTuple):
     references: list[list[str]]
     sources: list[str] | None
     files: Mapping[str, Path]
-    best_of: Mapping[str, str]
+    notes: Mapping[str, str]
     has_own_references: bool = False
-
-    @property
-    def folders(self) -> dict[str, Path]:
-        """The systems that are in a record."""
-        return {name: path for name, path in self.files.items() if path.is_dir()}
 
 
 def read_systems(systems: Mapping[str, Any], references: Any, sources: Any) -> SystemTexts:
@@ -62,28 +57,24 @@ def read_systems(systems: Mapping[str, Any], references: Any, sources: Any) -> S
     if not systems:
         raise ValueError("there must be at least one system, got an empty dict")
     files: dict[str, Path] = {}
-    best_of: dict[str, str] = {}
+    notes: dict[str, str] = {}
     for name, translations in systems.items():
         if isinstance(translations, str | os.PathLike):
             files[name] = Path(translations).expanduser()
             if files[name].is_dir():
-                files[name], best_of[name] = _find_folder(files[name])
+                files[name], notes[name] = _find_folder(files[name])
             elif (files[name].parent / SENTENCES).exists():
                 raise ValueError(f"{str(files[name])!r} is in a record: pass its folder, {str(files[name].parent)!r}")
     _check_files_differ(files)
     recorded = {name: read_sentences(path) for name, path in files.items() if path.is_dir()}
-    hypotheses = {}
-    for name, translations in systems.items():
-        if name in recorded:
-            hypotheses[name] = [sentence["hypothesis"] for sentence in recorded[name]]
-        else:
-            hypotheses[name] = _read_lines(name, files.get(name, translations))
+    others = [path for name, path in files.items() if name not in recorded]
+    lines = {name: [sentence["hypothesis"] for sentence in sentences] for name, sentences in recorded.items()}
     texts = SystemTexts(
-        hypotheses,
-        _read_references(_find_references(files, recorded) if references is None else references),
-        _read_sources(_find_sources(files, recorded) if sources is None else sources),
+        {name: _read_lines(name, lines.get(name, translations)) for name, translations in systems.items()},
+        _read_references(_find_references(recorded.values(), others) if references is None else references),
+        _find_sources(recorded.values(), others) if sources is None else _read_lines("sources", sources),
         files,
-        best_of,
+        notes,
         has_own_references=references is None,
     )
     _check_counts(texts)
@@ -91,25 +82,21 @@ def read_systems(systems: Mapping[str, Any], references: Any, sources: Any) -> S
 
 
 def _find_folder(folder: Path) -> tuple[Path, str]:
-    """The folder of the sentences in the folder of a loader, a validation, or a run; and the score it is the best of.
-
-    Raises:
-        ValueError: if there are several.
-    """
+    """The only folder of sentences in that of a loader, a validation, or a run; and a note why it is this one."""
     if (folder / SENTENCES).exists():
         return folder, ""
-    best_of = ""
+    note = ""
     if (folder / SCORES).exists():
         folders = list_folders(folder)
     else:
         from lightning_bleu.compare.recorded_run import read_run  # imports torch
 
-        best, best_of = read_run(folder).find_best()
-        folders = [loader.folder for loader in best.loaders.values()]
+        best, key = read_run(folder).find_best()
+        folders, note = [*best.folders.values()], f", the best by {key}"
     if len(folders) != 1:
         shown = ", ".join(map(str, folders))
         raise ValueError(f"{str(folder)!r} has {len(folders)} loaders: pass the folder of one of them, {shown}")
-    return folders[0], best_of
+    return folders[0], note
 
 
 def _check_files_differ(files: Mapping[str, Path]) -> None:
@@ -121,38 +108,29 @@ def _check_files_differ(files: Mapping[str, Path]) -> None:
             raise ValueError(f"{owner!r} and {name!r} are the same file: pass each system once")
 
 
-def _find_references(files: Mapping[str, Path], recorded: Mapping[str, _Sentences]) -> Any:
-    """The references in the folders and beside the files of systems; None if there are none."""
-    references = {name: [sentence["references"] for sentence in sentences] for name, sentences in recorded.items()}
-    for name, file in files.items():
-        beside = [] if name in recorded else _find_beside(file, r"ref(-\d+)?\.txt")
-        if beside:
-            references[name] = _read_reference_files(beside)
-    return _find_shared(references)
+def _find_references(recorded: Iterable[_Sentences], files: Iterable[Path]) -> Any:
+    """The references in records and beside files; None if there are none."""
+    references = [[sentence["references"] for sentence in sentences] for sentences in recorded]
+    for file in files:
+        beside = _find_beside(file, r"ref(-\d+)?\.txt")
+        references += [_read_reference_files(beside)] if beside else []
+    return _find_shared("references", references)
 
 
-def _find_sources(files: Mapping[str, Path], recorded: Mapping[str, _Sentences]) -> Any:
-    """The sources in the folders and beside the files of systems; None if there are none."""
-    sources: dict[str, list[str]] = {}
-    for name, file in files.items():
-        if name in recorded:
-            lines = [sentence["source"] for sentence in recorded[name]]
-            if any(line is not None for line in lines):
-                sources[name] = [line or "" for line in lines]
-        else:
-            sources |= {name: _read_file(source) for source in _find_beside(file, r"src\.txt")}
-    return _find_shared(sources)
+def _find_sources(recorded: Iterable[_Sentences], files: Iterable[Path]) -> Any:
+    """The sources in records and beside files; None if there are none."""
+    sources = [[sentence["source"] for sentence in sentences] for sentences in recorded]
+    sources = [lines for lines in sources if None not in lines]
+    for file in files:
+        sources += map(_read_file, _find_beside(file, r"src\.txt"))
+    return _find_shared("sources", sources)
 
 
-def _find_shared(texts: Mapping[str, Any]) -> Any:
+def _find_shared(kind: str, texts: Sequence[Any]) -> Any:
     """What all systems share; None if there are none. An error if they differ."""
-    first = next(iter(texts), None)
-    for name, text in texts.items():
-        if first is not None and text != texts[first]:
-            raise ValueError(
-                f"{first!r} and {name!r} have different references or sources: pass references=... and sources=..."
-            )
-    return None if first is None else texts[first]
+    if any(text != texts[0] for text in texts):
+        raise ValueError(f"the systems have different {kind}: pass {kind}=...")
+    return texts[0] if texts else None
 
 
 def _check_counts(texts: SystemTexts) -> None:
@@ -219,11 +197,6 @@ def _read_lines(name: str, translations: Any) -> list[str]:
             f"{name!r} must be a file with a line per sentence, or a list of strings, got {translations!r:.80}"
         )
     return list(translations)
-
-
-def _read_sources(sources: Any) -> list[str] | None:
-    """The sources; None if there are none."""
-    return None if sources is None else _read_lines("sources", sources)
 
 
 def _read_file(file: Path) -> list[str]:

@@ -60,7 +60,9 @@ class Record:
         Raises:
             ValueError: if it does, with the ways out.
         """
-        if not self._has_written and has_validations(self.folder):
+        names = map(read_name, find_validations(self.folder))
+        has_trained = any(step > 0 for step, _ in filter(None, names))
+        if has_trained and not self._has_written:
             raise ValueError(
                 f"{str(self.folder)!r} has the translations of another training run: use another folder for each run, "
                 f"{ways_out}"
@@ -108,12 +110,6 @@ class Record:
         written.update({name: place / name for name in contents})
 
 
-def has_validations(folder: Path) -> bool:
-    """Whether a folder has validations of a trained model (of a step after 0)."""
-    steps = [read_name(validation) or (0, 0) for validation in find_validations(folder)]
-    return any(step > 0 for step, _ in steps)
-
-
 def _remove_unfinished(folder: Path) -> None:
     """Remove the hidden folders of runs that were killed more than a day ago."""
     for path in folder.glob(".step-*"):
@@ -122,9 +118,7 @@ def _remove_unfinished(folder: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def write_folder(
-    folder: Path, step: int, contents: Mapping[str, bytes], earlier: Mapping[str, Path] | None = None
-) -> Path:
+def write_folder(folder: Path, step: int, contents: Mapping[str, bytes], earlier: Mapping[str, Path]) -> Path:
     """Write the files of a validation, which appear when all are complete.
 
     Args:
@@ -138,7 +132,7 @@ def write_folder(
 
     Example:
         >>> folder = Path(tempfile.mkdtemp())
-        >>> [write_folder(folder, 500, {"hyp.txt": content}).name for content in (b"a", b"b", b"b")]
+        >>> [write_folder(folder, 500, {"hyp.txt": content}, {}).name for content in (b"a", b"b", b"b")]
         ['step-0000500', 'step-0000500-2', 'step-0000500-2']
     """
     last = _find_last(folder, step)
@@ -147,7 +141,7 @@ def write_folder(
     hidden = folder / f".step-{step:07}-{uuid.uuid4().hex}"
     try:
         for name, content in contents.items():
-            _write_file(hidden / name, content, (earlier or {}).get(name))
+            _write_file(hidden / name, content, earlier.get(name))
     except BaseException:
         shutil.rmtree(hidden, ignore_errors=True)
         raise
@@ -212,11 +206,12 @@ def _list_contents(validation: Validation, step: int, epoch: float | None) -> di
             contents[(folder / name).as_posix()] = _to_text(lines)
         lines = [_to_json(sentence) for sentence in _list_sentences(loader)]
         contents[(folder / SENTENCES).as_posix()] = _to_text(lines)
+        findings = validation.findings_in(loader.name)
         loaders.append(
             {
                 "name": loader.name,
                 "line_breaks": any(_to_line(text) != text for lines in texts.values() for text in lines),
-                "findings": [[finding.key, finding.message] for finding in validation.findings_in(loader.name)],
+                "findings": [{"key": key, "message": message} for key, message, _ in findings],
             }
         )
     scores = [_describe_score(validation, score) for score in validation.scored]

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ _VALIDATION = re.compile(r"step-(\d{7,})(?:-(\d+))?")
 _OLD_FILE = re.compile(r"scores\.jsonl|step-\d{7,}(-\d+)?\.txt")
 _MAX_NAME = 100
 """The maximum number of bytes of the name of a folder; longer ones are cut, and get a checksum."""
-_MAX_NUMBER = 1e300
 
 
 # Folders
@@ -130,8 +129,7 @@ def find_validation(folder: Path) -> Path:
     Raises:
         ValueError: if there is none.
     """
-    real = folder.resolve()
-    for candidate in (real, real.parent):
+    for candidate in (folder, folder.absolute().parent, folder.resolve().parent):
         if (candidate / SCORES).is_file():
             return candidate
     raise ValueError(f"{str(folder)!r} is not in the folder of a validation: there is no {SCORES}")
@@ -141,28 +139,26 @@ def find_validation(folder: Path) -> Path:
 
 
 def read_scores(validation: Path) -> dict[str, Any]:
-    """What a validation has in ``scores.json``. Values that are missing are None.
+    """What ``scores.json`` says about a validation. Missing values are None.
 
     Raises:
         OSError: if it is missing.
         ValueError: if it cannot be read, or leads elsewhere.
     """
     path = validation / SCORES
-    scores = _parse(_read(path, validation), _VALIDATION_SCHEMA, repr(str(path)))
-    scores["loaders"] = [_check(loader, _LOADER_SCHEMA, repr(str(path))) for loader in scores["loaders"]]
-    scores["scores"] = [_check(score, _SCORE_SCHEMA, repr(str(path))) for score in scores["scores"]]
-    return scores
+    return _parse(_read(path, validation), _VALIDATION_SCHEMA, repr(str(path)))
 
 
 def read_scores_of(folder: Path) -> list[dict[str, Any]]:
     """The scores of the sentences in a folder, without those of groups and means; see :func:`read_scores`."""
-    validation, real = find_validation(folder), folder.resolve()
-    scores = read_scores(validation)["scores"]
-    return [
-        score
-        for score in scores
-        if score["loader"] is not None and score["group"] is None and name_folder(validation, score["loader"]) == real
-    ]
+    validation = find_validation(folder)
+    name = "" if validation.samefile(folder) else folder.resolve().name
+    scores = []
+    for score in read_scores(validation)["scores"]:
+        is_of_loader = score["loader"] is not None and score["group"] is None
+        if is_of_loader and name_folder(Path(), score["loader"]).name == name:
+            scores.append(score)
+    return scores
 
 
 def list_folders(validation: Path) -> list[Path]:
@@ -171,15 +167,17 @@ def list_folders(validation: Path) -> list[Path]:
 
 
 def read_sentences(folder: Path) -> list[dict[str, Any]]:
-    """The sentences of a loader. Values that are missing are None.
+    """The sentences of a loader. Missing values are None.
 
     Raises:
         OSError: if they are missing.
         ValueError: if they cannot be read, or lead elsewhere.
     """
     path = folder / SENTENCES
-    lines = _read(path, find_validation(folder)).splitlines()
-    return [_parse(line, _SENTENCE_SCHEMA, f"line {number} of {str(path)!r}") for number, line in enumerate(lines, 1)]
+    sentences = []
+    for number, line in enumerate(_read(path, find_validation(folder)).splitlines(), 1):
+        sentences.append(_parse(line, _SENTENCE_SCHEMA, f"line {number:,} of {str(path)!r}"))
+    return sentences
 
 
 def _read(path: Path, folder: Path) -> bytes:
@@ -195,98 +193,72 @@ def _check_inside(path: Path, folder: Path) -> None:
         raise ValueError(f"{str(path)!r} is a link that leads out of {str(folder)!r}")
 
 
-def _parse(text: bytes, schema: _Schema, where: str) -> dict[str, Any]:
+def _parse(text: bytes, schema: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A JSON object that has the keys of a schema. Other keys stay: later versions may add some."""
     try:
-        value = json.loads(text, parse_constant=lambda name: None)  # NaN, as a score without a value
-    except (ValueError, RecursionError):
-        raise ValueError(f"{where} is no JSON") from None
-    return _check(value, schema, where)
-
-
-def _check(value: Any, schema: _Schema, where: str) -> dict[str, Any]:
-    """A value with all keys of a schema, of the right types. Other keys stay: later versions may add some."""
-    if not isinstance(value, dict):
-        raise ValueError(f"{where} has a value that is no JSON object")
-    for name, is_valid in schema.items():
-        if not is_valid(value.setdefault(name, None)):
-            raise ValueError(f"{where} has a value of {name!r} that this version cannot read")
+        value: dict[str, Any] = json.loads(
+            text, parse_constant=lambda name: None, parse_float=_to_number, parse_int=_to_number
+        )
+        _check(value, schema)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where} cannot be read: {error}") from error
     return value
 
 
-# What is read, and whether it has the right type
+def _to_number(text: str) -> float | None:
+    """A number of JSON; None if it is not finite, or so large that sums of it would not be."""
+    number = float(text) if set(text) & set(".eE") else int(text)
+    return number if abs(number) <= _MAX_NUMBER else None
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MAX_NUMBER
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-
-
-def _is_flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_dict(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_interval(value: object) -> bool:
-    return isinstance(value, dict) and all(_is_number(value.get(name)) for name in ("low", "high", "confidence"))
-
-
-def _is_pair(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_text, value))
-
-
-def _is_list_of(is_valid: _Check) -> _Check:
-    return lambda value: isinstance(value, list) and all(map(is_valid, value))
-
-
-def _or_none(is_valid: _Check) -> _Check:
-    return lambda value: value is None or is_valid(value)
-
-
-_Check = Callable[[Any], bool]
-_Schema = Mapping[str, _Check]
-_VALIDATION_SCHEMA: _Schema = {
-    "format": lambda value: value == FORMAT,
-    "stage": _is_text,
-    "step": _is_count,
-    "epoch": _or_none(_is_number),
-    "loaders": _is_list_of(_is_dict),
-    "scores": _is_list_of(_is_dict),
+_MAX_NUMBER = 1e300
+_NONE = type(None)
+_NUMBER = (int, float, _NONE)
+_INTERVAL_SCHEMA = {"low": (int, float), "high": (int, float), "confidence": (int, float)}
+_LOADER_SCHEMA = {"name": str, "findings": [{"key": str, "message": str}]}
+_SCORE_SCHEMA = {
+    "key": str,
+    "loader": (str, _NONE),
+    "group": (str, _NONE),
+    "mean_of": [str],
+    "metric": str,
+    "class": str,
+    "forms": [str],
+    "higher_is_better": (bool, _NONE),
+    "percent": (bool, _NONE),
+    "score": _NUMBER,
+    "interval": (_INTERVAL_SCHEMA, _NONE),
+    "settings": (dict, _NONE),
 }
-_LOADER_SCHEMA: _Schema = {
-    "name": _is_text,
-    "findings": _is_list_of(_is_pair),
+_VALIDATION_SCHEMA = {
+    "format": int,
+    "stage": str,
+    "step": int,
+    "epoch": _NUMBER,
+    "loaders": [_LOADER_SCHEMA],
+    "scores": [_SCORE_SCHEMA],
 }
-_SCORE_SCHEMA: _Schema = {
-    "key": _is_text,
-    "loader": _or_none(_is_text),
-    "group": _or_none(_is_text),
-    "mean_of": _is_list_of(_is_text),
-    "metric": _is_text,
-    "class": _is_text,
-    "forms": _is_list_of(_is_text),
-    "higher_is_better": _or_none(_is_flag),
-    "percent": _or_none(_is_flag),
-    "score": _or_none(_is_number),
-    "interval": _or_none(_is_interval),
-    "settings": _or_none(_is_dict),
+_SENTENCE_SCHEMA = {
+    "source": (str, _NONE),
+    "hypothesis": str,
+    "references": [str],
+    "format": int,
 }
-_SENTENCE_SCHEMA: _Schema = {
-    "id": _or_none(lambda value: _is_text(value) or _is_count(value)),
-    "index": _or_none(_is_count),
-    "group": _or_none(_is_text),
-    "source": _or_none(_is_text),
-    "hypothesis": _is_text,
-    "references": lambda value: _is_list_of(_is_text)(value) and len(value) > 0,
-    "scores": _or_none(_is_dict),
-    "format": lambda value: value == FORMAT,
-}
+"""What is read, and its types: a class, a list with the type of its items, a schema, or a tuple of choices."""
+
+
+def _check(value: Any, schema: Any, name: str = "the value") -> None:
+    """Raise a ValueError unless a value has the types of a schema. Missing keys become None."""
+    kinds = schema if isinstance(schema, tuple) else (schema,)
+    fitting = [kind for kind in kinds if type(value) is (kind if isinstance(kind, type) else type(kind))]
+    if not fitting:
+        raise ValueError(f"{name} has the wrong type")
+    (kind,) = fitting
+    if isinstance(kind, list):
+        for item in value:
+            _check(item, kind[0], name)
+    if isinstance(kind, dict):
+        if value.get("format", FORMAT) != FORMAT:
+            raise ValueError("it has another format, perhaps of a later version")
+        for key, schema_of_key in kind.items():
+            _check(value.setdefault(key, None), schema_of_key, repr(key))
