@@ -13,7 +13,7 @@ from lightning_bleu.compare.run_page import describe_run, find_main_key, is_test
 from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.messages import warn_user
 from lightning_bleu.evaluation.findings import Finding
-from lightning_bleu.observers.recorded import find_run, find_validations, name_folder, read_scores
+from lightning_bleu.observers.recorded import find_run, find_validations, read_scores
 from lightning_bleu.views.blocks import View
 from lightning_bleu.views.viewable import Viewable
 
@@ -158,15 +158,15 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
             errors.append(str(error))
             continue
         step = (path.parent, scores["step"])
-        validations_by_step[step] = _merge(validations_by_step.get(step), scores, path)
+        validations_by_step[step] = _merge(validations_by_step.get(step), scores)
     if errors:
         warn_user(f"{len(errors):,} validations cannot be read, and are skipped, such as: {errors[0]}")
     return RecordedRun(run, sorted(validations_by_step.values(), key=_by_stage_and_step))
 
 
-def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any], path: Path) -> RecordedValidation:
+def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any]) -> RecordedValidation:
     """A validation, with what the one before it has of other loaders at the same step."""
-    folders = {loader["name"]: name_folder(path, loader["name"]) for loader in later["loaders"]}
+    folders = {loader["name"]: loader["folder"] for loader in later["loaders"]}
     scores = {score["key"]: score for score in later["scores"]}
     findings = []
     for loader in later["loaders"]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from lightning_bleu.observers.recorded import SCORES, SENTENCES, list_folders, read_sentences
+from lightning_bleu.observers.recorded import SCORES, SENTENCES, read_scores, read_sentences
 
 TextFile: TypeAlias = str | os.PathLike[str]
 """A file with a sentence per line."""
@@ -87,7 +87,7 @@ def _find_folder(folder: Path) -> tuple[Path, str]:
         return folder, ""
     note = ""
     if (folder / SCORES).exists():
-        folders = list_folders(folder)
+        folders = [loader["folder"] for loader in read_scores(folder)["loaders"]]
     else:
         from lightning_bleu.compare.recorded_run import read_run  # imports torch
 

@@ -139,14 +139,18 @@ def find_validation(folder: Path) -> Path:
 
 
 def read_scores(validation: Path) -> dict[str, Any]:
-    """What ``scores.json`` says about a validation. Missing values are None.
+    """What ``scores.json`` says about a validation, and the folder of each loader. Missing values are None.
 
     Raises:
         OSError: if it is missing.
         ValueError: if it cannot be read, or leads elsewhere.
     """
     path = validation / SCORES
-    return _parse(_read(path, validation), _VALIDATION_SCHEMA, repr(str(path)))
+    scores = _parse(_read(path, validation), _VALIDATION_SCHEMA, repr(str(path)))
+    for loader in scores["loaders"]:
+        loader["folder"] = name_folder(validation, loader["name"])
+        _check_inside(loader["folder"], validation)
+    return scores
 
 
 def read_scores_of(folder: Path) -> list[dict[str, Any]]:
@@ -159,11 +163,6 @@ def read_scores_of(folder: Path) -> list[dict[str, Any]]:
         if is_of_loader and name_folder(Path(), score["loader"]).name == name:
             scores.append(score)
     return scores
-
-
-def list_folders(validation: Path) -> list[Path]:
-    """The folders of the loaders of a validation; see :func:`read_scores`."""
-    return [name_folder(validation, loader["name"]) for loader in read_scores(validation)["loaders"]]
 
 
 def read_sentences(folder: Path) -> list[dict[str, Any]]:
