@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import warnings
 from pathlib import Path
@@ -15,6 +14,7 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
 from lightning_bleu.compare import compare_systems, read_run
 from lightning_bleu.compare.command import main
+from tests.helpers.files import read_validations
 from tests.helpers.lightning import collect_warnings, fit, make_callback, read_events
 
 LINES = [f"the cat number {number} sat on a mat of its own" for number in range(40)]

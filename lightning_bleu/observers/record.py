@@ -28,6 +28,7 @@ from lightning_bleu.observers.recorded import (
     read_name,
 )
 
+_EPOCH = re.compile(rb'"epoch": [^,]*')
 _HIDDEN = re.compile(r"\.step-\d{7,}-[0-9a-f]{32}")
 _DAY = 24 * 60 * 60
 _PAUSES = (0.1, 0.3, 1.0)
@@ -128,16 +129,17 @@ def write_folder(folder: Path, step: int, contents: Mapping[str, bytes], earlier
         earlier: files of an earlier validation by these names. Equal ones become links to them, where there are links.
 
     Returns:
-        the folder of the validation. If the last one of the step has the same contents, it is that one.
+        the folder of the validation. If the last one of the step has the same results, it is that one.
 
     Example:
         >>> folder = Path(tempfile.mkdtemp())
-        >>> [write_folder(folder, 500, {"hyp.txt": content}, {}).name for content in (b"a", b"b", b"b")]
+        >>> [write_folder(folder, 500, {"scores.json": content}, {}).name for content in (b"a", b"b", b"b")]
         ['step-0000500', 'step-0000500-2', 'step-0000500-2']
     """
     last = _find_last(folder, step)
-    if last and all(_has_content(_name_place(folder, step, last) / name, text) for name, text in contents.items()):
-        return _name_place(folder, step, last)
+    place = _name_place(folder, step, last)
+    if _has_results(place, contents):
+        return place
     hidden = folder / f".step-{step:07}-{uuid.uuid4().hex}"
     try:
         for name, content in contents.items():
@@ -156,6 +158,14 @@ def _find_last(folder: Path, step: int) -> int:
 
 def _name_place(folder: Path, step: int, number: int) -> Path:
     return folder / (f"step-{step:07}-{number}" if number > 1 else f"step-{step:07}")
+
+
+def _has_results(place: Path, contents: Mapping[str, bytes]) -> bool:
+    """Whether a validation has these results. Its epoch may be another one."""
+    scores = place / SCORES
+    if not scores.is_file() or _EPOCH.sub(b"", scores.read_bytes(), 1) != _EPOCH.sub(b"", contents[SCORES], 1):
+        return False
+    return all(_has_content(place / name, content) for name, content in contents.items() if name != SCORES)
 
 
 def _has_content(path: Path, content: bytes) -> bool:

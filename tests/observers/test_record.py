@@ -213,6 +213,9 @@ def test_other_results_of_a_step_get_the_next_number_and_the_same_write_nothing(
         write(tmp_path, hypotheses, ["a"])
     assert names_in(tmp_path / "val") == ["step-0000500", "step-0000500-2", "step-0000500-3"]
     assert read_run(tmp_path).validations[0].folders == {"": tmp_path / "val" / "step-0000500-3"}
+    record = Record(tmp_path)
+    record.write(score(count(Counting(), ["a"], ["a"])), step=500, epoch=7)  # the same results of another epoch
+    assert len(names_in(tmp_path / "val")) == 3
     write(tmp_path, ["a"], ["a"], metrics=CorpusBLEU(max_order=2))  # the same texts with other scores
     assert names_in(tmp_path / "val")[-1] == "step-0000500-4"
 
@@ -252,10 +255,10 @@ def test_equal_files_of_the_validation_before_are_links(tmp_path: Path) -> None:
 
 def test_a_file_system_without_links_gets_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "link", lambda *paths: os.stat("/missing"))
-    first = write_folder(tmp_path, 1, {"a": b"a"}, {})
-    second = write_folder(tmp_path, 2, {"a": b"a"}, {"a": first / "a"})
-    assert (second / "a").read_bytes() == b"a"
-    assert not (second / "a").samefile(first / "a")
+    first = write_folder(tmp_path, 1, {"scores.json": b"a"}, {})
+    second = write_folder(tmp_path, 2, {"scores.json": b"a"}, {"scores.json": first / "scores.json"})
+    assert (second / "scores.json").read_bytes() == b"a"
+    assert not (second / "scores.json").samefile(first / "scores.json")
 
 
 # Whole or not there
@@ -306,8 +309,8 @@ def test_a_rename_that_fails_is_tried_again(failures: int, tmp_path: Path, monke
 def test_a_folder_that_another_run_has_just_placed_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lightning_bleu.observers.record._find_last", lambda folder, step: 0)
     for content in (b"a", b"b", b"c"):
-        write_folder(tmp_path, 5, {"a": content}, {})
-    assert [(tmp_path / name / "a").read_bytes() for name in names_in(tmp_path)] == [b"a", b"b", b"c"]
+        write_folder(tmp_path, 5, {"scores.json": content}, {})
+    assert [(tmp_path / name / "scores.json").read_bytes() for name in names_in(tmp_path)] == [b"a", b"b", b"c"]
 
 
 def test_hidden_folders_are_removed_when_they_are_older_than_a_day(tmp_path: Path) -> None:
@@ -343,13 +346,13 @@ def test_only_validations_of_a_trained_model_are_those_of_another_run(step: int,
 def write_steps(number: int, folder: Path) -> None:
     """Write other translations of the same steps than all other processes."""
     for step in range(10):
-        write_folder(folder, step % 2, {"run": f"{number}, {step}".encode(), "news/a": b"a" * 10_000}, {})
+        write_folder(folder, step % 2, {"scores.json": f"{number}, {step}".encode(), "news/a": b"a" * 10_000}, {})
 
 
 @pytest.mark.slow
 def test_runs_that_write_to_one_folder_lose_nothing(tmp_path: Path) -> None:
     start_processes(write_steps, (tmp_path,), nprocs=4, start_method="forkserver")  # type: ignore[no-untyped-call]
-    written = [(folder / "run").read_text() for folder in tmp_path.iterdir()]
+    written = [(folder / "scores.json").read_text() for folder in tmp_path.iterdir()]
     assert sorted(written) == sorted(f"{number}, {step}" for number in range(4) for step in range(10))
 
 
