@@ -110,17 +110,14 @@ def test_each_metric_scores_each_loader_and_group_as_it_would_alone(way: str, na
         }
         own_lines = lines[epoch * len(results) : (epoch + 1) * len(results)]
         for line, (tag, result) in zip(own_lines, results.items(), strict=True):
-            place = {"format": 1, "stage": "val", "step": 6 * (epoch + 1), "epoch": epoch, "key": tag}
-            origin = {
-                name: line.pop(name)
-                for name in ("validation", "file", "metric", "class", "forms", "settings", "findings")
-            }
+            place = {"stage": "val", "step": 6 * (epoch + 1), "epoch": epoch, "key": tag}
+            names = ("loader", "group", "mean_of", "metric", "class", "forms", "settings")
+            origin = {name: line.pop(name) for name in names}
             assert line == place | result.to_dict()
-            # A mean and a group have no file.
-            labels = {"even", "odd", "mean"}.intersection(tag.split("/"))
-            has_file = not labels and any(f"/{loader}/" in f"/{tag}/" or not loader for loader in sets)
-            assert has_file == (origin["file"] is not None)
-            assert not has_file or (tmp_path / origin["file"]).exists()
+            (group,) = {"even", "odd", "mean"}.intersection(tag.split("/")) or {None}
+            assert origin["group"] == group
+            of_loader = [loader for loader in sets if f"/{loader}/" in f"/{tag}/" or not loader]
+            assert [origin["loader"]] == (of_loader or [None])
     assert "val_rouge" not in bleu.results  # which has several scores
     (*tested,) = trainer.test(trainer.lightning_module, loaders, verbose=False)
     found = {
