@@ -98,11 +98,8 @@ class Case:
             with _offline(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 read_run(folder).to_html()
-                for arguments in (
-                    ["show", str(folder)],
-                    ["compare", *map(str, sorted(folder.glob("val/step*")))],
-                    ["compare", str(folder)],
-                ):
+                validations = map(str, sorted(folder.glob("val/step*")))
+                for arguments in (["show", str(folder)], ["compare", *validations], ["compare", str(folder)]):
                     _check_command([*arguments, "-n", "1"])
         finally:
             shutil.rmtree(folder)

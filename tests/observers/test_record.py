@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -356,11 +357,10 @@ def test_runs_that_write_to_one_folder_lose_nothing(tmp_path: Path) -> None:
     assert sorted(written) == sorted(f"{number}, {step}" for number in range(4) for step in range(10))
 
 
-def write_forever(folder: Path) -> None:
+def write_forever(folder: Path, validations: list[Any]) -> None:
     """Write validations until this process is killed."""
-    validations = [score(count(Counting(names=["a", "b"]), [f"x {n}"] * 99, ["a b"] * 99)) for n in range(3)]
-    for step in range(10**6):
-        Record(folder).write(validations[step % 3], step=step % 5, epoch=None)
+    for number in itertools.count():
+        Record(folder).write(validations[number % len(validations)], step=number % 5, epoch=None)
 
 
 @pytest.mark.long
@@ -368,23 +368,24 @@ def write_forever(folder: Path) -> None:
 @pytest.mark.parametrize("writers", [1, 2])
 def test_every_folder_of_a_killed_writer_that_has_a_name_is_whole(writers: int, tmp_path: Path) -> None:
     rng = random.Random(writers)
-    for round_number in range(200):
+    validations = [score(count(Counting(names=["a"]), [f"x {n}"] * 99, ["a b"] * 99)) for n in range(3)]
+    for number in range(200):
         processes = []
         for _ in range(writers):
             process = os.fork()
             if process == 0:
-                write_forever(tmp_path / f"{round_number % 20}")
-                os._exit(1)
+                write_forever(tmp_path / f"{number}", validations)
             processes.append(process)
-        time.sleep(rng.uniform(0.01, 0.08))
+        time.sleep(rng.uniform(0.02, 0.06))
         for process in processes:
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
-    validations = find_validations(tmp_path)
-    assert len(validations) > 100
-    for validation in validations:
-        assert len(read_scores(validation)["loaders"]) == 1
-        assert len(read_sentences(validation / "a")) == 99
+    assert [*tmp_path.rglob(".step-*")]  # some were killed while they wrote
+    written = find_validations(tmp_path)
+    assert len(written) > 400
+    for validation in written:
+        (loader,) = read_scores(validation)["loaders"]
+        assert len(read_sentences(loader["folder"])) == 99
 
 
 # Records of strangers
