@@ -1,48 +1,18 @@
-"""A training run, read from its record: its validations, and the best of them."""
+"""A training run, read from its record."""
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from lightning_bleu.compare.run_page import describe_run, find_main_key, is_test
+from lightning_bleu.compare.recorded_validations import RecordedValidation, find_best, read_validations
+from lightning_bleu.compare.run_page import describe_run
 from lightning_bleu.core.clean import to_line
-from lightning_bleu.core.messages import warn_user
-from lightning_bleu.evaluation.findings import Finding
-from lightning_bleu.observers.recorded import find_run, find_validations, read_scores
+from lightning_bleu.observers.recorded import find_run
 from lightning_bleu.views.blocks import View
 from lightning_bleu.views.viewable import Viewable
-
-
-@dataclass(frozen=True)
-class RecordedValidation:
-    """A validation in the record of a run.
-
-    Attributes:
-        stage: ``"val"`` or ``"test"``; in Trainers of Transformers, ``"eval"``, or ``"eval_news"`` for a
-            dataset with a name.
-        step: the number of training steps before it.
-        epoch: the epoch; None if it is unknown.
-        scores: its scores in ``scores.json``, by logged name.
-        folders: the folders of its sentences, by the names of the loaders.
-        findings: what stands out in its texts.
-    """
-
-    stage: str
-    step: int
-    epoch: float | None
-    scores: Mapping[str, dict[str, Any]]
-    folders: Mapping[str, Path]
-    findings: Sequence[Finding]
-
-    def score(self, key: str) -> float | None:
-        """The score with a logged name; None if there is none."""
-        line = self.scores.get(key)
-        return None if line is None else line["score"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,27 +56,7 @@ class RecordedRun(Viewable):
         Args:
             key: the logged name of the score, such as ``"val_bleu"``.
         """
-        best = None
-        best_gain = 0.0
-        for validation in self.validations:
-            score = validation.score(key)
-            if score is None or validation.scores[key]["higher_is_better"] is None:
-                continue
-            gain = score if validation.scores[key]["higher_is_better"] else -score
-            if best is None or gain > best_gain:
-                best, best_gain = validation, gain
-        return best
-
-    def find_best(self) -> tuple[RecordedValidation, str]:
-        """The best validation, and the logged name of the score that says so.
-
-        That of all sentences of the first metric that has a direction; without one, the latest, and no name. Tests
-        count only if there is nothing else.
-        """
-        validations = [validation for validation in self.validations if not is_test(validation.stage)]
-        key = find_main_key(validations or self.validations)
-        best = self.best(key)
-        return (best, key) if best is not None else ((validations or self.validations)[-1], "")
+        return find_best(self.validations, key)
 
     def describe(self, examples: int) -> View:
         """What there is to see; see :class:`Viewable`."""
@@ -149,49 +99,4 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
         Validations that cannot be read are skipped with a warning.
     """
     run = find_run(Path(folder).expanduser())
-    validations_by_step: dict[tuple[Path, int], RecordedValidation] = {}
-    errors = []
-    for path in find_validations(run):
-        try:
-            scores = read_scores(path)
-        except (ValueError, OSError) as error:
-            errors.append(str(error))
-            continue
-        step = (path.parent, scores["step"])
-        validations_by_step[step] = _merge(validations_by_step.get(step), scores)
-    if errors:
-        warn_user(f"{len(errors):,} validations cannot be read, and are skipped, such as: {errors[0]}")
-    return RecordedRun(run, sorted(validations_by_step.values(), key=_by_stage_and_step))
-
-
-def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any]) -> RecordedValidation:
-    """A validation, with what the one before it has of other loaders at the same step."""
-    folders = {loader["name"]: loader["folder"] for loader in later["loaders"]}
-    scores = {score["key"]: score for score in later["scores"]}
-    findings = []
-    for loader in later["loaders"]:
-        findings += [Finding(finding["key"], finding["message"], loader["name"]) for finding in loader["findings"]]
-    if earlier is not None:
-        findings = [finding for finding in earlier.findings if finding.where not in folders] + findings
-        scores = {key: score for key, score in earlier.scores.items() if score["loader"] not in folders} | scores
-        for key, score in scores.items():
-            if score["loader"] is None:
-                members = [*earlier.scores.get(key, score)["mean_of"], *score["mean_of"]]
-                scores[key] = _average(score, [scores[name] for name in dict.fromkeys(members) if name in scores])
-        folders = {**earlier.folders, **folders}
-    return RecordedValidation(later["stage"], later["step"], later["epoch"], scores, folders, findings)
-
-
-def _average(mean: dict[str, Any], scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A mean over loaders; computed again if it is that of other scores than these."""
-    names = [score["key"] for score in scores]
-    if mean["mean_of"] == names:
-        return mean
-    values = [score["score"] for score in scores]
-    value = None if None in values or not values else math.fsum(values) / len(values)
-    return {**mean, "mean_of": names, "score": value, "interval": None, "comparison": None}
-
-
-def _by_stage_and_step(validation: RecordedValidation) -> tuple[bool, str, int]:
-    """Validations before tests, each in the order of its steps."""
-    return is_test(validation.stage), validation.stage, validation.step
+    return RecordedRun(run, read_validations(run))

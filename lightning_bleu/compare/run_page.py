@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightning_bleu.compare.comparison_page import describe_worst
+from lightning_bleu.compare.recorded_validations import RecordedValidation, choose_validation, find_main_key, is_test
 from lightning_bleu.compare.systems import compare_texts
 from lightning_bleu.compare.texts import read_systems
 from lightning_bleu.core.scoring import describe_directions, format_in_unit
@@ -16,15 +17,10 @@ from lightning_bleu.views.blocks import Block, Cell, Chart, Heading, Note, Point
 from lightning_bleu.views.text import MAX_ROWS
 
 if TYPE_CHECKING:
-    from lightning_bleu.compare.recorded_run import RecordedRun, RecordedValidation
+    from lightning_bleu.compare.recorded_run import RecordedRun
 
 _MAX_COLUMNS = 8
 """The maximum number of scores in a table, of charts, and of files whose sentences are shown."""
-
-
-def is_test(stage: str) -> bool:
-    """Whether a stage is a test, which Trainers of Transformers name after its dataset: ``"test_news"``."""
-    return stage == "test" or stage.startswith("test_")
 
 
 def describe_run(run: RecordedRun, examples: int) -> View:
@@ -35,18 +31,6 @@ def describe_run(run: RecordedRun, examples: int) -> View:
     if examples > 0:
         blocks += _describe_sentences(run, examples)
     return View(name_run(run.folder.resolve()), blocks)
-
-
-def find_main_key(validations: Sequence[RecordedValidation]) -> str:
-    """The name of the score of all sentences of the first metric that has a direction; empty if there is none."""
-    lines = [line for validation in validations for line in validation.scores.values()]
-    with_direction = [line for line in lines if line["higher_is_better"] is not None]
-    if not with_direction:
-        return ""
-    metric = with_direction[0]["metric"]
-    keys = dict.fromkeys(line["key"] for line in with_direction if line["metric"] == metric)
-    main_key: str = min(keys, key=len)  # those of loaders, groups, and scores are longer
-    return main_key
 
 
 def _describe_stage(run: RecordedRun, stage: str) -> list[Block]:
@@ -136,7 +120,7 @@ def _curve(validations: Sequence[RecordedValidation], key: str, best: RecordedVa
 
 def _describe_sentences(run: RecordedRun, examples: int) -> list[Block]:
     """The worst sentences of the best validation."""
-    best, _ = run.find_best()
+    best, _ = choose_validation(run.validations)
     blocks: list[Block] = []
     for name, folder in list(best.folders.items())[:_MAX_COLUMNS]:
         blocks += _describe_folder(folder, f"{name}: " if name else "", examples)

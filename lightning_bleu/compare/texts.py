@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from lightning_bleu.observers.recorded import SCORES, SENTENCES, read_scores, read_sentences
+from lightning_bleu.observers.recorded import SCORES, SENTENCES, find_run, read_lines, read_validation
 
 TextFile: TypeAlias = str | os.PathLike[str]
 """A file with a sentence per line."""
@@ -66,7 +66,7 @@ def read_systems(systems: Mapping[str, Any], references: Any, sources: Any) -> S
             elif (files[name].parent / SENTENCES).exists():
                 raise ValueError(f"{str(files[name])!r} is in a record: pass its folder, {str(files[name].parent)!r}")
     _check_files_differ(files)
-    recorded = {name: read_sentences(path) for name, path in files.items() if path.is_dir()}
+    recorded = {name: read_lines(path) for name, path in files.items() if path.is_dir()}
     others = [path for name, path in files.items() if name not in recorded]
     lines = {name: [sentence["hypothesis"] for sentence in sentences] for name, sentences in recorded.items()}
     texts = SystemTexts(
@@ -87,11 +87,12 @@ def _find_folder(folder: Path) -> tuple[Path, str]:
         return folder, ""
     note = ""
     if (folder / SCORES).exists():
-        folders = [loader["folder"] for loader in read_scores(folder)["loaders"]]
+        folders = [loader["folder"] for loader in read_validation(folder)["loaders"]]
     else:
-        from lightning_bleu.compare.recorded_run import read_run  # imports torch
+        run = find_run(folder)
+        from lightning_bleu.compare.recorded_validations import choose_validation, read_validations  # imports torch
 
-        best, key = read_run(folder).find_best()
+        best, key = choose_validation(read_validations(run))
         folders, note = [*best.folders.values()], f", the best by {key}"
     if len(folders) != 1:
         shown = ", ".join(map(str, folders))

@@ -138,7 +138,7 @@ def find_validation(folder: Path) -> Path:
 # Files
 
 
-def read_scores(validation: Path) -> dict[str, Any]:
+def read_validation(validation: Path) -> dict[str, Any]:
     """What ``scores.json`` says about a validation, and the folder of each loader. Missing values are None.
 
     Raises:
@@ -154,18 +154,18 @@ def read_scores(validation: Path) -> dict[str, Any]:
 
 
 def read_scores_of(folder: Path) -> list[dict[str, Any]]:
-    """The scores of the sentences in a folder, without those of groups and means; see :func:`read_scores`."""
+    """The scores of the sentences in a folder, without those of groups and means; see :func:`read_validation`."""
     validation = find_validation(folder)
     name = "" if validation.samefile(folder) else folder.resolve().name
     scores = []
-    for score in read_scores(validation)["scores"]:
+    for score in read_validation(validation)["scores"]:
         is_of_loader = score["loader"] is not None and score["group"] is None
         if is_of_loader and name_folder(Path(), score["loader"]).name == name:
             scores.append(score)
     return scores
 
 
-def read_sentences(folder: Path) -> list[dict[str, Any]]:
+def read_lines(folder: Path) -> list[dict[str, Any]]:
     """The sentences of a loader. Missing values are None.
 
     Raises:

@@ -27,7 +27,7 @@ from torch.multiprocessing.spawn import start_processes
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric
 from lightning_bleu.compare import compare_systems, read_run
 from lightning_bleu.observers.record import Record, write_folder
-from lightning_bleu.observers.recorded import find_validations, name_folder, read_scores, read_sentences
+from lightning_bleu.observers.recorded import find_validations, name_folder, read_lines, read_validation
 from lightning_bleu.tasks import ROUGE
 from tests.helpers import files
 from tests.helpers.corpora import random_corpus
@@ -384,8 +384,8 @@ def test_every_folder_of_a_killed_writer_that_has_a_name_is_whole(writers: int, 
     written = find_validations(tmp_path)
     assert len(written) > 400
     for validation in written:
-        (loader,) = read_scores(validation)["loaders"]
-        assert len(read_sentences(loader["folder"])) == 99
+        (loader,) = read_validation(validation)["loaders"]
+        assert len(read_lines(loader["folder"])) == 99
 
 
 # Records of strangers
@@ -443,7 +443,7 @@ def test_numbers_that_are_not_finite_are_none(tmp_path: Path) -> None:
     path = tmp_path / PLACE / "scores.json"
     for number in ("NaN", "Infinity", "1e999", "-1e301"):
         path.write_text(path.read_text().replace('"epoch": 0.5', f'"epoch": {number}'))
-        assert read_scores(tmp_path / PLACE)["epoch"] is None
+        assert read_validation(tmp_path / PLACE)["epoch"] is None
 
 
 @pytest.mark.parametrize("name", ["scores.json", "sentences.jsonl", ""])
@@ -575,5 +575,5 @@ def test_the_command_line_of_sacrebleu_prints_our_score_digit_for_digit(tmp_path
     done = subprocess.run(
         command, cwd=tmp_path / PLACE, stdin=subprocess.DEVNULL, capture_output=True, check=True, text=True
     )
-    (recorded,) = read_scores(tmp_path / PLACE)["scores"]
+    (recorded,) = read_validation(tmp_path / PLACE)["scores"]
     assert done.stdout == f"{recorded['score']:.10f}\n"

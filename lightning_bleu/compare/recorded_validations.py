@@ -1,0 +1,130 @@
+"""The validations in the record of a run, and the best of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lightning_bleu.core.messages import warn_user
+from lightning_bleu.evaluation.findings import Finding
+from lightning_bleu.observers.recorded import find_validations, read_validation
+
+
+@dataclass(frozen=True)
+class RecordedValidation:
+    """A validation in the record of a run.
+
+    Attributes:
+        stage: ``"val"`` or ``"test"``; in Trainers of Transformers, ``"eval"``, or ``"eval_news"`` for a
+            dataset with a name.
+        step: the number of training steps before it.
+        epoch: the epoch; None if it is unknown.
+        scores: its scores in ``scores.json``, by logged name.
+        folders: the folders of its sentences, by the names of the loaders.
+        findings: what stands out in its texts.
+    """
+
+    stage: str
+    step: int
+    epoch: float | None
+    scores: Mapping[str, dict[str, Any]]
+    folders: Mapping[str, Path]
+    findings: Sequence[Finding]
+
+    def score(self, key: str) -> float | None:
+        """The score with a logged name; None if there is none."""
+        line = self.scores.get(key)
+        return None if line is None else line["score"]
+
+
+def read_validations(run: Path) -> list[RecordedValidation]:
+    """The validations of a run, one per step: of each loader, the last one. Tests come last.
+
+    Those that cannot be read are skipped with a warning.
+    """
+    validations_by_step: dict[tuple[Path, int], RecordedValidation] = {}
+    errors = []
+    for path in find_validations(run):
+        try:
+            validation = read_validation(path)
+        except (ValueError, OSError) as error:
+            errors.append(str(error))
+            continue
+        step = (path.parent, validation["step"])
+        validations_by_step[step] = _merge(validations_by_step.get(step), validation)
+    if errors:
+        warn_user(f"{len(errors):,} validations cannot be read, and are skipped, such as: {errors[0]}")
+    return sorted(validations_by_step.values(), key=lambda one: (is_test(one.stage), one.stage, one.step))
+
+
+def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any]) -> RecordedValidation:
+    """A validation, with what the one before it has of other loaders at the same step."""
+    folders = {loader["name"]: loader["folder"] for loader in later["loaders"]}
+    scores = {score["key"]: score for score in later["scores"]}
+    findings = []
+    for loader in later["loaders"]:
+        findings += [Finding(finding["key"], finding["message"], loader["name"]) for finding in loader["findings"]]
+    if earlier is not None:
+        findings = [finding for finding in earlier.findings if finding.where not in folders] + findings
+        scores = {key: score for key, score in earlier.scores.items() if score["loader"] not in folders} | scores
+        for key, score in scores.items():
+            if score["loader"] is None:
+                members = [*earlier.scores.get(key, score)["mean_of"], *score["mean_of"]]
+                scores[key] = _average(score, [scores[name] for name in dict.fromkeys(members) if name in scores])
+        folders = {**earlier.folders, **folders}
+    return RecordedValidation(later["stage"], later["step"], later["epoch"], scores, folders, findings)
+
+
+def _average(mean: dict[str, Any], scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A mean over loaders; computed again if it is that of other scores than these."""
+    names = [score["key"] for score in scores]
+    if mean["mean_of"] == names:
+        return mean
+    values = [score["score"] for score in scores]
+    value = None if None in values or not values else math.fsum(values) / len(values)
+    return {**mean, "mean_of": names, "score": value, "interval": None, "comparison": None}
+
+
+def is_test(stage: str) -> bool:
+    """Whether a stage is a test, which Trainers of Transformers name after its dataset: ``"test_news"``."""
+    return stage == "test" or stage.startswith("test_")
+
+
+def find_main_key(validations: Sequence[RecordedValidation]) -> str:
+    """The name of the score of all sentences of the first metric that has a direction; empty if there is none."""
+    lines = [line for validation in validations for line in validation.scores.values()]
+    with_direction = [line for line in lines if line["higher_is_better"] is not None]
+    if not with_direction:
+        return ""
+    metric = with_direction[0]["metric"]
+    keys = dict.fromkeys(line["key"] for line in with_direction if line["metric"] == metric)
+    main_key: str = min(keys, key=len)  # those of loaders, groups, and scores are longer
+    return main_key
+
+
+def find_best(validations: Sequence[RecordedValidation], key: str) -> RecordedValidation | None:
+    """The validation with the best score; None if there is none, or if neither higher nor lower is better."""
+    best = None
+    best_gain = 0.0
+    for validation in validations:
+        score = validation.score(key)
+        if score is None or validation.scores[key]["higher_is_better"] is None:
+            continue
+        gain = score if validation.scores[key]["higher_is_better"] else -score
+        if best is None or gain > best_gain:
+            best, best_gain = validation, gain
+    return best
+
+
+def choose_validation(validations: Sequence[RecordedValidation]) -> tuple[RecordedValidation, str]:
+    """The best validation of a run, and the logged name of the score that says so.
+
+    Without such a score, the latest one, and no name. Tests count only if there is nothing else.
+    """
+    candidates = [validation for validation in validations if not is_test(validation.stage)] or validations
+    key = find_main_key(candidates)
+    best = find_best(candidates, key)
+    return (candidates[-1], "") if best is None else (best, key)
