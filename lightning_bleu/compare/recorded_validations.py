@@ -63,29 +63,29 @@ def read_validations(run: Path) -> list[RecordedValidation]:
 def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any]) -> RecordedValidation:
     """A validation, with what the one before it has of other loaders at the same step."""
     folders = {loader["name"]: loader["folder"] for loader in later["loaders"]}
-    scores = {score["key"]: score for score in later["scores"]}
     findings = []
     for loader in later["loaders"]:
         findings += [Finding(finding["key"], finding["message"], loader["name"]) for finding in loader["findings"]]
+    lines = {line["key"]: line for line in later["scores"]}
     if earlier is not None:
         findings = [finding for finding in earlier.findings if finding.where not in folders] + findings
-        scores = {key: score for key, score in earlier.scores.items() if score["loader"] not in folders} | scores
-        for key, score in scores.items():
-            if score["loader"] is None:
-                members = [*earlier.scores.get(key, score)["mean_of"], *score["mean_of"]]
-                scores[key] = _average(score, [scores[name] for name in dict.fromkeys(members) if name in scores])
+        lines = {key: line for key, line in earlier.scores.items() if line["loader"] not in folders} | lines
+        for key, line in lines.items():
+            if line["loader"] is None:
+                members = dict.fromkeys([*earlier.scores.get(key, line)["mean_of"], *line["mean_of"]])
+                lines[key] = _average(line, [lines[member] for member in members if member in lines])
         folders = {**earlier.folders, **folders}
-    return RecordedValidation(later["stage"], later["step"], later["epoch"], scores, folders, findings)
+    return RecordedValidation(later["stage"], later["step"], later["epoch"], lines, folders, findings)
 
 
-def _average(mean: dict[str, Any], scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _average(mean: dict[str, Any], lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A mean over loaders; computed again if it is that of other scores than these."""
-    names = [score["key"] for score in scores]
-    if mean["mean_of"] == names:
+    keys = [line["key"] for line in lines]
+    if mean["mean_of"] == keys:
         return mean
-    values = [score["score"] for score in scores]
+    values = [line["score"] for line in lines]
     value = None if None in values or not values else math.fsum(values) / len(values)
-    return {**mean, "mean_of": names, "score": value, "interval": None, "comparison": None}
+    return {**mean, "mean_of": keys, "score": value, "interval": None, "comparison": None}
 
 
 def is_test(stage: str) -> bool:

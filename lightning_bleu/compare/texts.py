@@ -68,7 +68,7 @@ def read_systems(systems: Mapping[str, Any], references: Any, sources: Any) -> S
     _check_files_differ(files)
     recorded = {name: read_lines(path) for name, path in files.items() if path.is_dir()}
     others = [path for name, path in files.items() if name not in recorded]
-    lines = {name: [sentence["hypothesis"] for sentence in sentences] for name, sentences in recorded.items()}
+    lines = {name: [line["hypothesis"] for line in of_system] for name, of_system in recorded.items()}
     texts = SystemTexts(
         {name: _read_lines(name, lines.get(name, translations)) for name, translations in systems.items()},
         _read_references(_find_references(recorded.values(), others) if references is None else references),
@@ -111,7 +111,7 @@ def _check_files_differ(files: Mapping[str, Path]) -> None:
 
 def _find_references(recorded: Iterable[_Sentences], files: Iterable[Path]) -> Any:
     """The references in records and beside files; None if there are none."""
-    references = [[sentence["references"] for sentence in sentences] for sentences in recorded]
+    references = [[line["references"] for line in of_system] for of_system in recorded]
     for file in files:
         beside = _find_beside(file, r"ref(-\d+)?\.txt")
         references += [_read_reference_files(beside)] if beside else []
@@ -120,7 +120,7 @@ def _find_references(recorded: Iterable[_Sentences], files: Iterable[Path]) -> A
 
 def _find_sources(recorded: Iterable[_Sentences], files: Iterable[Path]) -> Any:
     """The sources in records and beside files; None if there are none."""
-    sources = [[sentence["source"] for sentence in sentences] for sentences in recorded]
+    sources = [[line["source"] for line in of_system] for of_system in recorded]
     sources = [lines for lines in sources if None not in lines]
     for file in files:
         sources += map(_read_file, _find_beside(file, r"src\.txt"))

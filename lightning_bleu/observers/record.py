@@ -61,8 +61,7 @@ class Record:
         Raises:
             ValueError: if it does, with the ways out.
         """
-        names = map(read_name, find_validations(self.folder))
-        has_trained = any(step > 0 for step, _ in filter(None, names))
+        has_trained = any(read_name(path)[0] > 0 for path in find_validations(self.folder))
         if has_trained and not self._has_written:
             raise ValueError(
                 f"{str(self.folder)!r} has the translations of another training run: use another folder for each run, "
@@ -152,8 +151,7 @@ def write_folder(folder: Path, step: int, contents: Mapping[str, bytes], earlier
 
 def _find_last(folder: Path, step: int) -> int:
     """The number of the last validation of a step; 0 if there is none."""
-    names = [read_name(path) for path in folder.iterdir()]
-    return max((name[1] for name in names if name is not None and name[0] == step), default=0)
+    return max((number for of_step, number in map(read_name, folder.iterdir()) if of_step == step), default=0)
 
 
 def _name_place(folder: Path, step: int, number: int) -> Path:
@@ -162,8 +160,8 @@ def _name_place(folder: Path, step: int, number: int) -> Path:
 
 def _has_results(place: Path, contents: Mapping[str, bytes]) -> bool:
     """Whether a validation has these results. Its epoch may be another one."""
-    scores = place / SCORES
-    if not scores.is_file() or _EPOCH.sub(b"", scores.read_bytes(), 1) != _EPOCH.sub(b"", contents[SCORES], 1):
+    path = place / SCORES
+    if not path.is_file() or _EPOCH.sub(b"", path.read_bytes(), 1) != _EPOCH.sub(b"", contents[SCORES], 1):
         return False
     return all(_has_content(place / name, content) for name, content in contents.items() if name != SCORES)
 
@@ -212,21 +210,16 @@ def _list_contents(validation: Validation, step: int, epoch: float | None) -> di
     for loader in validation.loaders:
         folder = name_folder(Path(), loader.name)
         texts = list_texts(loader.sentences.read_all())
+        has_line_breaks = any(_to_line(text) != text for lines in texts.values() for text in lines)
+        findings = [{"key": key, "message": message} for key, message, _ in validation.findings_in(loader.name)]
+        loaders.append({"name": loader.name, "line_breaks": has_line_breaks, "findings": findings})
+        texts[SENTENCES] = [_to_json(line) for line in _list_sentences(loader)]
         for name, lines in texts.items():
             contents[(folder / name).as_posix()] = _to_text(lines)
-        lines = [_to_json(sentence) for sentence in _list_sentences(loader)]
-        contents[(folder / SENTENCES).as_posix()] = _to_text(lines)
-        findings = validation.findings_in(loader.name)
-        loaders.append(
-            {
-                "name": loader.name,
-                "line_breaks": any(_to_line(text) != text for lines in texts.values() for text in lines),
-                "findings": [{"key": key, "message": message} for key, message, _ in findings],
-            }
-        )
-    scores = [_describe_score(validation, score) for score in validation.scored]
-    described = {"format": FORMAT, "stage": validation.naming.stage, "step": step, "epoch": epoch}
-    contents[SCORES] = _to_text([_to_json(described | {"loaders": loaders, "scores": scores})])
+    recorded: dict[str, Any] = {"format": FORMAT, "stage": validation.naming.stage, "step": step, "epoch": epoch}
+    recorded["loaders"] = loaders
+    recorded["scores"] = [_describe_score(validation, score) for score in validation.scored]
+    contents[SCORES] = _to_text([_to_json(recorded)])
     return contents
 
 
@@ -254,7 +247,7 @@ def _list_sentences(loader: ScoredLoader) -> Iterator[dict[str, Any]]:
     """Everything about each sentence, without what it does not have."""
     index = loader.sentences.index
     positions = None if index is None else index.tolist()
-    scores = {key: rows.score_sentences().tolist() for key, rows in loader.rows.items()}
+    columns = {key: rows.score_sentences().tolist() for key, rows in loader.rows.items()}
     for number, sentence in enumerate(loader.sentences.read_all()):
         line = {
             "id": sentence.id,
@@ -263,7 +256,7 @@ def _list_sentences(loader: ScoredLoader) -> Iterator[dict[str, Any]]:
             "source": sentence.source,
             "hypothesis": sentence.hypothesis,
             "references": sentence.references,
-            "scores": {key: of_sentences[number] for key, of_sentences in scores.items()},
+            "scores": {key: column[number] for key, column in columns.items()},
             "format": FORMAT,
         }
         yield {name: value for name, value in line.items() if value is not None}

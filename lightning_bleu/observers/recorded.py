@@ -67,15 +67,17 @@ def name_run(folder: Path) -> str:
     return folder.parent.name if folder.name == "translations" else folder.name
 
 
-def read_name(folder: Path) -> tuple[int, int] | None:
+def read_name(folder: Path) -> tuple[int, int]:
     """The step in the name of the folder of a validation, and its number among those of the step, from 1.
+
+    For another name, the step is -1.
 
     Example:
         >>> read_name(Path("val/step-0000500")), read_name(Path("step-0000500-2")), read_name(Path("step-500"))
-        ((500, 1), (500, 2), None)
+        ((500, 1), (500, 2), (-1, 0))
     """
     match = _VALIDATION.fullmatch(folder.name)
-    return None if match is None else (int(match[1]), int(match[2] or 1))
+    return (-1, 0) if match is None else (int(match[1]), int(match[2] or 1))
 
 
 def find_validations(run: Path) -> list[Path]:
@@ -91,7 +93,7 @@ def find_validations(run: Path) -> list[Path]:
             child = Path(path, name)
             if child.is_symlink():
                 _check_inside(child, run)
-            elif read_name(child) is None:
+            elif read_name(child)[0] < 0:
                 below.append(name)
             elif (child / SCORES).exists():
                 found.append(child)
@@ -146,23 +148,18 @@ def read_validation(validation: Path) -> dict[str, Any]:
         ValueError: if it cannot be read, or leads elsewhere.
     """
     path = validation / SCORES
-    scores = _parse(_read(path, validation), _VALIDATION_SCHEMA, repr(str(path)))
-    for loader in scores["loaders"]:
+    recorded = _parse(_read(path, validation), _VALIDATION_SCHEMA, repr(str(path)))
+    for loader in recorded["loaders"]:
         loader["folder"] = name_folder(validation, loader["name"])
         _check_inside(loader["folder"], validation)
-    return scores
+    return recorded
 
 
 def read_scores_of(folder: Path) -> list[dict[str, Any]]:
     """The scores of the sentences in a folder, without those of groups and means; see :func:`read_validation`."""
-    validation = find_validation(folder)
-    name = "" if validation.samefile(folder) else folder.resolve().name
-    scores = []
-    for score in read_validation(validation)["scores"]:
-        is_of_loader = score["loader"] is not None and score["group"] is None
-        if is_of_loader and name_folder(Path(), score["loader"]).name == name:
-            scores.append(score)
-    return scores
+    recorded = read_validation(find_validation(folder))
+    names = [loader["name"] for loader in recorded["loaders"] if loader["folder"].resolve() == folder.resolve()]
+    return [line for line in recorded["scores"] if line["loader"] in names and line["group"] is None]
 
 
 def read_lines(folder: Path) -> list[dict[str, Any]]:
@@ -173,10 +170,10 @@ def read_lines(folder: Path) -> list[dict[str, Any]]:
         ValueError: if they cannot be read, or lead elsewhere.
     """
     path = folder / SENTENCES
-    sentences = []
-    for number, line in enumerate(_read(path, find_validation(folder)).splitlines(), 1):
-        sentences.append(_parse(line, _SENTENCE_SCHEMA, f"line {number:,} of {str(path)!r}"))
-    return sentences
+    lines = []
+    for number, text in enumerate(_read(path, find_validation(folder)).splitlines(), 1):
+        lines.append(_parse(text, _SENTENCE_SCHEMA, f"line {number:,} of {str(path)!r}"))
+    return lines
 
 
 def _read(path: Path, folder: Path) -> bytes:
@@ -195,9 +192,7 @@ def _check_inside(path: Path, folder: Path) -> None:
 def _parse(text: bytes, schema: Mapping[str, Any], where: str) -> dict[str, Any]:
     """A JSON object that has the keys of a schema. Other keys stay: later versions may add some."""
     try:
-        value: dict[str, Any] = json.loads(
-            text, parse_constant=lambda name: None, parse_float=_to_number, parse_int=_to_number
-        )
+        value: dict[str, Any] = json.loads(text, **_NUMBERS)
         _check(value, schema)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where} cannot be read: {error}") from error
@@ -206,10 +201,11 @@ def _parse(text: bytes, schema: Mapping[str, Any], where: str) -> dict[str, Any]
 
 def _to_number(text: str) -> float | None:
     """A number of JSON; None if it is not finite, or so large that sums of it would not be."""
-    number = float(text) if set(text) & set(".eE") else int(text)
+    number = int(text) if text.lstrip("-").isdecimal() else float(text)
     return number if abs(number) <= _MAX_NUMBER else None
 
 
+_NUMBERS: dict[str, Any] = dict.fromkeys(("parse_constant", "parse_float", "parse_int"), _to_number)
 _MAX_NUMBER = 1e300
 _NONE = type(None)
 _NUMBER = (int, float, _NONE)
@@ -246,18 +242,18 @@ _SENTENCE_SCHEMA = {
 """What is read, and its types: a class, a list with the type of its items, a schema, or a tuple of choices."""
 
 
-def _check(value: Any, schema: Any, name: str = "the value") -> None:
+def _check(value: Any, schema: Any, key: str = "the value") -> None:
     """Raise a ValueError unless a value has the types of a schema. Missing keys become None."""
     kinds = schema if isinstance(schema, tuple) else (schema,)
     fitting = [kind for kind in kinds if type(value) is (kind if isinstance(kind, type) else type(kind))]
     if not fitting:
-        raise ValueError(f"{name} has the wrong type")
+        raise ValueError(f"{key} has the wrong type")
     (kind,) = fitting
     if isinstance(kind, list):
         for item in value:
-            _check(item, kind[0], name)
+            _check(item, kind[0], key)
     if isinstance(kind, dict):
         if value.get("format", FORMAT) != FORMAT:
             raise ValueError("it has another format, perhaps of a later version")
-        for key, schema_of_key in kind.items():
-            _check(value.setdefault(key, None), schema_of_key, repr(key))
+        for key_of_value, schema_of_key in kind.items():
+            _check(value.setdefault(key_of_value, None), schema_of_key, repr(key_of_value))
