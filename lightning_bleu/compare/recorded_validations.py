@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lightning_bleu.core.messages import warn_user
+from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.evaluation.findings import Finding
 from lightning_bleu.observers.recorded import find_validations, read_validation
 
@@ -46,17 +46,15 @@ def read_validations(run: Path) -> list[RecordedValidation]:
     Those that cannot be read are skipped with a warning.
     """
     validations_by_step: dict[tuple[Path, int], RecordedValidation] = {}
-    errors = []
+    warn = WarnOnce()
     for path in find_validations(run):
         try:
             validation = read_validation(path)
         except (ValueError, OSError) as error:
-            errors.append(str(error))
+            warn(f"{error}. This validation is skipped, and others that cannot be read", "unreadable")
             continue
         step = (path.parent, validation["step"])
         validations_by_step[step] = _merge(validations_by_step.get(step), validation)
-    if errors:
-        warn_user(f"{len(errors):,} validations cannot be read, and are skipped, such as: {errors[0]}")
     return sorted(validations_by_step.values(), key=lambda one: (is_test(one.stage), one.stage, one.step))
 
 
@@ -95,14 +93,9 @@ def is_test(stage: str) -> bool:
 
 def find_main_key(validations: Sequence[RecordedValidation]) -> str:
     """The name of the score of all sentences of the first metric that has a direction; empty if there is none."""
-    lines = [line for validation in validations for line in validation.scores.values()]
-    with_direction = [line for line in lines if line["higher_is_better"] is not None]
-    if not with_direction:
-        return ""
-    metric = with_direction[0]["metric"]
-    keys = dict.fromkeys(line["key"] for line in with_direction if line["metric"] == metric)
-    main_key: str = min(keys, key=len)  # those of loaders, groups, and scores are longer
-    return main_key
+    lines = [line for one in validations for line in one.scores.values() if line["higher_is_better"] is not None]
+    keys = [line["key"] for line in lines if line["metric"] == lines[0]["metric"]]
+    return min(keys, key=len, default="")  # those of loaders, groups, and scores are longer
 
 
 def find_best(validations: Sequence[RecordedValidation], key: str) -> RecordedValidation | None:

@@ -30,7 +30,6 @@ from lightning_bleu.observers.recorded import (
 
 _EPOCH = re.compile(rb'"epoch": [^,]*')
 _HIDDEN = re.compile(r"\.step-\d{7,}-[0-9a-f]{32}")
-_DAY = 24 * 60 * 60
 _PAUSES = (0.1, 0.3, 1.0)
 """How many seconds to wait before another try to rename a folder."""
 
@@ -114,7 +113,7 @@ def _remove_unfinished(folder: Path) -> None:
     """Remove the hidden folders of runs that were killed more than a day ago."""
     for path in folder.glob(".step-*"):
         with contextlib.suppress(FileNotFoundError):  # another run may remove it, too
-            if _HIDDEN.fullmatch(path.name) and path.stat().st_mtime < time.time() - _DAY:
+            if _HIDDEN.fullmatch(path.name) and path.stat().st_mtime < time.time() - 24 * 60 * 60:
                 shutil.rmtree(path, ignore_errors=True)
 
 
@@ -246,12 +245,11 @@ def list_texts(sentences: Sequence[Sentence]) -> dict[str, list[str]]:
 def _list_sentences(loader: ScoredLoader) -> Iterator[dict[str, Any]]:
     """Everything about each sentence, without what it does not have."""
     index = loader.sentences.index
-    positions = None if index is None else index.tolist()
     columns = {key: rows.score_sentences().tolist() for key, rows in loader.rows.items()}
     for number, sentence in enumerate(loader.sentences.read_all()):
         line = {
             "id": sentence.id,
-            "index": None if positions is None else positions[number],
+            "index": None if index is None else int(index[number]),
             "group": sentence.group,
             "source": sentence.source,
             "hypothesis": sentence.hypothesis,
@@ -265,10 +263,9 @@ def _list_sentences(loader: ScoredLoader) -> Iterator[dict[str, Any]]:
 def _describe_score(validation: Validation, score: Scored) -> dict[str, Any]:
     """What is recorded of a score. A mean of loaders is of no loader."""
     name, rows = score.name, score.rows
-    is_of_loader = bool(name.group) or not score.mean_of
     return {
         "key": validation.naming.render(name),
-        "loader": name.loader if is_of_loader else None,
+        "loader": name.loader if name.group or not score.mean_of else None,
         "group": name.group or None,
         "mean_of": [validation.naming.render(member) for member in score.mean_of],
         "metric": name.metric,
@@ -286,10 +283,7 @@ def _to_json(value: Any) -> str:
         >>> _to_json({"key": "val_bleu", "bleu": float("nan")})
         '{"key": "val_bleu", "bleu": null}'
     """
-    try:
-        return json.dumps(value, allow_nan=False)
-    except ValueError:
-        return json.dumps(json.loads(json.dumps(value), parse_constant=lambda name: None))
+    return json.dumps(json.loads(json.dumps(value), parse_constant=lambda name: None))
 
 
 def _to_text(lines: Sequence[str]) -> bytes:

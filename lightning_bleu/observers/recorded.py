@@ -9,9 +9,9 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 FORMAT = 1
 """The format of both files."""
@@ -112,10 +112,7 @@ def find_run(folder: Path) -> Path:
         check_form(candidate)
         if find_validations(candidate):
             return candidate
-    raise FileNotFoundError(
-        f"{str(folder)!r} has no validations: pass the folder that 'translations' was set to, such as one of "
-        "Evaluator(translations=...)"
-    )
+    raise FileNotFoundError(f"{str(folder)!r} has no validations: pass the folder that 'translations' was set to")
 
 
 def check_form(folder: Path) -> None:
@@ -148,7 +145,7 @@ def read_validation(validation: Path) -> dict[str, Any]:
         ValueError: if it cannot be read, or leads elsewhere.
     """
     path = validation / SCORES
-    recorded = _parse(_read(path, validation), _VALIDATION_SCHEMA, repr(str(path)))
+    recorded = _parse(_read(path, validation), _Validation, repr(str(path)))
     for loader in recorded["loaders"]:
         loader["folder"] = name_folder(validation, loader["name"])
         _check_inside(loader["folder"], validation)
@@ -172,7 +169,7 @@ def read_lines(folder: Path) -> list[dict[str, Any]]:
     path = folder / SENTENCES
     lines = []
     for number, text in enumerate(_read(path, find_validation(folder)).splitlines(), 1):
-        lines.append(_parse(text, _SENTENCE_SCHEMA, f"line {number:,} of {str(path)!r}"))
+        lines.append(_parse(text, _Sentence, f"line {number:,} of {str(path)!r}"))
     return lines
 
 
@@ -189,11 +186,11 @@ def _check_inside(path: Path, folder: Path) -> None:
         raise ValueError(f"{str(path)!r} is a link that leads out of {str(folder)!r}")
 
 
-def _parse(text: bytes, schema: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A JSON object that has the keys of a schema. Other keys stay: later versions may add some."""
+def _parse(text: bytes, kind: type, where: str) -> dict[str, Any]:
+    """A JSON object of a kind."""
     try:
         value: dict[str, Any] = json.loads(text, **_NUMBERS)
-        _check(value, schema)
+        _check(value, kind)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where} cannot be read: {error}") from error
     return value
@@ -207,53 +204,75 @@ def _to_number(text: str) -> float | None:
 
 _NUMBERS: dict[str, Any] = dict.fromkeys(("parse_constant", "parse_float", "parse_int"), _to_number)
 _MAX_NUMBER = 1e300
-_NONE = type(None)
-_NUMBER = (int, float, _NONE)
-_INTERVAL_SCHEMA = {"low": (int, float), "high": (int, float), "confidence": (int, float)}
-_LOADER_SCHEMA = {"name": str, "findings": [{"key": str, "message": str}]}
-_SCORE_SCHEMA = {
-    "key": str,
-    "loader": (str, _NONE),
-    "group": (str, _NONE),
-    "mean_of": [str],
-    "metric": str,
-    "class": str,
-    "forms": [str],
-    "higher_is_better": (bool, _NONE),
-    "percent": (bool, _NONE),
-    "score": _NUMBER,
-    "interval": (_INTERVAL_SCHEMA, _NONE),
-    "settings": (dict, _NONE),
-}
-_VALIDATION_SCHEMA = {
-    "format": int,
-    "stage": str,
-    "step": int,
-    "epoch": _NUMBER,
-    "loaders": [_LOADER_SCHEMA],
-    "scores": [_SCORE_SCHEMA],
-}
-_SENTENCE_SCHEMA = {
-    "source": (str, _NONE),
-    "hypothesis": str,
-    "references": [str],
-    "format": int,
-}
-"""What is read, and its types: a class, a list with the type of its items, a schema, or a tuple of choices."""
 
 
-def _check(value: Any, schema: Any, key: str = "the value") -> None:
-    """Raise a ValueError unless a value has the types of a schema. Missing keys become None."""
-    kinds = schema if isinstance(schema, tuple) else (schema,)
-    fitting = [kind for kind in kinds if type(value) is (kind if isinstance(kind, type) else type(kind))]
-    if not fitting:
+# What is read, and its types. Other keys stay: later versions may add some
+
+
+class _Interval:
+    low: float
+    high: float
+    confidence: float
+
+
+class _Finding:
+    key: str
+    message: str
+
+
+class _Loader:
+    name: str
+    findings: list[_Finding]
+
+
+class _Score:
+    key: str
+    loader: str | None
+    group: str | None
+    mean_of: list[str]
+    metric: str
+    class_: str
+    forms: list[str]
+    higher_is_better: bool | None
+    percent: bool | None
+    score: float | None
+    interval: _Interval | None
+    settings: dict | None  # type: ignore[type-arg]
+
+
+class _Validation:
+    format: int
+    stage: str
+    step: int
+    epoch: float | None
+    loaders: list[_Loader]
+    scores: list[_Score]
+
+
+class _Sentence:
+    format: int
+    source: str | None
+    hypothesis: str
+    references: list[str]
+
+
+def _check(value: Any, kind: Any, key: str = "the value") -> None:
+    """Raise a ValueError unless a value has a type: a class above, or one of JSON. Missing keys become None."""
+    arguments = get_args(kind)
+    if get_origin(kind) is UnionType:
+        if value is not None:
+            _check(value, arguments[0], key)
+        return
+    is_object = hasattr(kind, "__annotations__")
+    expected = dict if is_object else get_origin(kind) or kind
+    if type(value) is not expected and not (kind is float and type(value) is int):
         raise ValueError(f"{key} has the wrong type")
-    (kind,) = fitting
-    if isinstance(kind, list):
+    if arguments:
         for item in value:
-            _check(item, kind[0], key)
-    if isinstance(kind, dict):
+            _check(item, arguments[0], key)
+    if is_object:
         if value.get("format", FORMAT) != FORMAT:
             raise ValueError("it has another format, perhaps of a later version")
-        for key_of_value, schema_of_key in kind.items():
-            _check(value.setdefault(key_of_value, None), schema_of_key, repr(key_of_value))
+        for name, kind_of_value in get_type_hints(kind).items():
+            name = name.rstrip("_")  # "class" is a keyword
+            _check(value.setdefault(name, None), kind_of_value, repr(name))

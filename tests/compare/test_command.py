@@ -268,7 +268,14 @@ def test_a_run_is_shown_where_the_package_of_a_metric_is_missing(
 
 
 def test_of_very_many_validations_the_latest_are_in_the_table_and_the_page_stays_small(tmp_path: Path) -> None:
-    score = {"key": "val_bleu", "loader": "", "group": None, "mean_of": [], "metric": "bleu", "class": "CorpusBLEU"}
+    score: dict[str, Any] = {
+        "key": "val_bleu",
+        "loader": "",
+        "group": None,
+        "mean_of": [],
+        "metric": "bleu",
+        "class": "CorpusBLEU",
+    }
     score |= {"higher_is_better": True, "percent": True, "interval": {"low": 1.0, "high": 60.0, "confidence": 0.95}}
     for step in range(1, 3001):
         score |= {"forms": [], "score": 99.0 if step == 7 else step % 50}

@@ -419,7 +419,7 @@ def test_what_cannot_be_read_is_skipped_with_a_warning_and_an_error_if_it_is_com
     for step in (500, 600):
         write(tmp_path, ["a", "b"], ["a", "b"], step)
     spoil(tmp_path / PLACE)
-    with pytest.warns(UserWarning, match=r"^1 validations cannot be read, and are skipped, such as: '.*/scores.json' "):
+    with pytest.warns(UserWarning, match=r"^'.*/scores.json' cannot be read: .* This validation is skipped"):
         (validation,) = read_run(tmp_path).validations
     assert validation.step == 600
     with pytest.raises(ValueError, match=r"^'.*/scores.json' cannot be read: "):
