@@ -38,7 +38,6 @@ _TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 
 def describe_comparison(comparison: Comparison, examples: int) -> View:
     """What a page shows of a comparison, with at most `examples` sentences of each kind."""
-    texts = comparison.texts
     blocks: list[Block] = [Note(_describe_method(comparison), quiet=True)]
     blocks += [Note(_describe_verdict(comparison, system)) for system in comparison.systems[1:]]
     blocks += describe_findings(comparison.findings)
@@ -54,7 +53,7 @@ def describe_comparison(comparison: Comparison, examples: int) -> View:
         if not counts:
             blocks.append(describe_worst(comparison, examples))
     signatures = [f"{metric}: {signature}" for metric, signature in comparison.signatures.items()]
-    files = [f"{system}: {file}{texts.notes.get(system, '')}" for system, file in texts.files.items()]
+    files = [f"{system}: {file}" for system, file in comparison.texts.files.items()]
     details = [*signatures, *files]
     if details:
         blocks.append(Note("\n".join(details), quiet=True))

@@ -93,7 +93,8 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
 
     Raises:
         FileNotFoundError: if there is no validation in the folder.
-        ValueError: for a record of an earlier version, and for a link that leads out of the folder.
+        ValueError: for a record of an earlier version, for a link that leads out of the folder, and if no validation
+            can be read.
 
     Notes:
         Validations that cannot be read are skipped with a warning.

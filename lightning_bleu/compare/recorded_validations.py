@@ -44,6 +44,9 @@ def read_validations(run: Path) -> list[RecordedValidation]:
     """The validations of a run, one per step: of each loader, the last one. Tests come last.
 
     Those that cannot be read are skipped with a warning.
+
+    Raises:
+        ValueError: if none can be read.
     """
     validations_by_step: dict[tuple[Path, int], RecordedValidation] = {}
     warn = WarnOnce()
@@ -55,6 +58,8 @@ def read_validations(run: Path) -> list[RecordedValidation]:
             continue
         step = (path.parent, validation["step"])
         validations_by_step[step] = _merge(validations_by_step.get(step), validation)
+    if not validations_by_step:
+        raise ValueError(f"no validation in {str(run)!r} can be read")
     return sorted(validations_by_step.values(), key=lambda one: (is_test(one.stage), one.stage, one.step))
 
 
@@ -101,23 +106,18 @@ def find_main_key(validations: Sequence[RecordedValidation]) -> str:
 def find_best(validations: Sequence[RecordedValidation], key: str) -> RecordedValidation | None:
     """The validation with the best score; None if there is none, or if neither higher nor lower is better."""
     best = None
-    best_gain = 0.0
+    best_gain = -math.inf
     for validation in validations:
         score = validation.score(key)
         if score is None or validation.scores[key]["higher_is_better"] is None:
             continue
         gain = score if validation.scores[key]["higher_is_better"] else -score
-        if best is None or gain > best_gain:
+        if gain > best_gain:
             best, best_gain = validation, gain
     return best
 
 
-def choose_validation(validations: Sequence[RecordedValidation]) -> tuple[RecordedValidation, str]:
-    """The best validation of a run, and the logged name of the score that says so.
-
-    Without such a score, the latest one, and no name. Tests count only if there is nothing else.
-    """
+def choose_validation(validations: Sequence[RecordedValidation]) -> RecordedValidation:
+    """The best validation by the main score; without one, the latest. Tests count only if there is nothing else."""
     candidates = [validation for validation in validations if not is_test(validation.stage)] or validations
-    key = find_main_key(candidates)
-    best = find_best(candidates, key)
-    return (candidates[-1], "") if best is None else (best, key)
+    return find_best(candidates, find_main_key(candidates)) or candidates[-1]

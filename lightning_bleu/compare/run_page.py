@@ -120,7 +120,7 @@ def _curve(validations: Sequence[RecordedValidation], key: str, best: RecordedVa
 
 def _describe_sentences(run: RecordedRun, examples: int) -> list[Block]:
     """The worst sentences of the best validation."""
-    best, _ = choose_validation(run.validations)
+    best = choose_validation(run.validations)
     blocks: list[Block] = []
     for name, folder in list(best.folders.items())[:_MAX_COLUMNS]:
         blocks += _describe_folder(folder, f"{name}: " if name else "", examples)

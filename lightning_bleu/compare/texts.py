@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,7 +16,7 @@ TextFile: TypeAlias = str | os.PathLike[str]
 """A file with a sentence per line."""
 Translations: TypeAlias = TextFile | Sequence[str]
 """The translations of a system: a file, a folder of a record, or a list of strings."""
-_Sentences: TypeAlias = Sequence[Mapping[str, Any]]
+_Lines: TypeAlias = Sequence[Mapping[str, Any]]
 """The sentences in a folder of a record."""
 
 
@@ -28,7 +28,6 @@ class SystemTexts(NamedTuple):
         references: the references of each sentence.
         sources: the source of each sentence; None if there are none.
         files: the files and folders of the systems that have one.
-        notes: what else to say about some of these.
         has_own_references: whether the references are those of the systems.
     """
 
@@ -36,7 +35,6 @@ class SystemTexts(NamedTuple):
     references: list[list[str]]
     sources: list[str] | None
     files: Mapping[str, Path]
-    notes: Mapping[str, str]
     has_own_references: bool = False
 
 
@@ -57,47 +55,43 @@ def read_systems(systems: Mapping[str, Any], references: Any, sources: Any) -> S
     if not systems:
         raise ValueError("there must be at least one system, got an empty dict")
     files: dict[str, Path] = {}
-    notes: dict[str, str] = {}
     for name, translations in systems.items():
         if isinstance(translations, str | os.PathLike):
-            files[name] = Path(translations).expanduser()
-            if files[name].is_dir():
-                files[name], notes[name] = _find_folder(files[name])
-            elif (files[name].parent / SENTENCES).exists():
-                raise ValueError(f"{str(files[name])!r} is in a record: pass its folder, {str(files[name].parent)!r}")
+            files[name] = _find_path(Path(translations).expanduser())
     _check_files_differ(files)
     recorded = {name: read_lines(path) for name, path in files.items() if path.is_dir()}
-    others = [path for name, path in files.items() if name not in recorded]
-    lines = {name: [line["hypothesis"] for line in of_system] for name, of_system in recorded.items()}
-    texts = SystemTexts(
-        {name: _read_lines(name, lines.get(name, translations)) for name, translations in systems.items()},
-        _read_references(_find_references(recorded.values(), others) if references is None else references),
-        _find_sources(recorded.values(), others) if sources is None else _read_lines("sources", sources),
-        files,
-        notes,
-        has_own_references=references is None,
-    )
+    recorded_texts = {name: [line["hypothesis"] for line in lines] for name, lines in recorded.items()}
+    hypotheses = {name: _read_lines(name, recorded_texts.get(name, systems[name])) for name in systems}
+    has_own_references = references is None
+    if references is None:
+        references = _find_references(files, recorded)
+    sources = _find_sources(files, recorded) if sources is None else _read_lines("sources", sources)
+    texts = SystemTexts(hypotheses, _read_references(references), sources, files, has_own_references)
     _check_counts(texts)
     return texts
 
 
-def _find_folder(folder: Path) -> tuple[Path, str]:
-    """The only folder of sentences in that of a loader, a validation, or a run; and a note why it is this one."""
-    if (folder / SENTENCES).exists():
-        return folder, ""
-    note = ""
-    if (folder / SCORES).exists():
-        folders = [loader["folder"] for loader in read_validation(folder)["loaders"]]
+def _find_path(path: Path) -> Path:
+    """The file of a system, or the only folder of sentences in that of a loader, a validation, or a run.
+
+    Raises:
+        ValueError: for a file of a record, and for several loaders.
+    """
+    if not path.is_dir() and (path.parent / SENTENCES).exists():
+        raise ValueError(f"{str(path)!r} is in a record: pass its folder, {str(path.parent)!r}")
+    if not path.is_dir() or (path / SENTENCES).exists():
+        return path
+    if (path / SCORES).exists():
+        folders = [loader["folder"] for loader in read_validation(path)["loaders"]]
     else:
-        run = find_run(folder)
+        run = find_run(path)
         from lightning_bleu.compare.recorded_validations import choose_validation, read_validations  # imports torch
 
-        best, key = choose_validation(read_validations(run))
-        folders, note = [*best.folders.values()], f", the best by {key}"
+        folders = list(choose_validation(read_validations(run)).folders.values())
     if len(folders) != 1:
         shown = ", ".join(map(str, folders))
-        raise ValueError(f"{str(folder)!r} has {len(folders)} loaders: pass the folder of one of them, {shown}")
-    return folders[0], note
+        raise ValueError(f"{str(path)!r} has {len(folders)} loaders: pass the folder of one of them, {shown}")
+    return folders[0]
 
 
 def _check_files_differ(files: Mapping[str, Path]) -> None:
@@ -109,22 +103,28 @@ def _check_files_differ(files: Mapping[str, Path]) -> None:
             raise ValueError(f"{owner!r} and {name!r} are the same file: pass each system once")
 
 
-def _find_references(recorded: Iterable[_Sentences], files: Iterable[Path]) -> Any:
+def _find_references(files: Mapping[str, Path], recorded: Mapping[str, _Lines]) -> Any:
     """The references in records and beside files; None if there are none."""
-    references = [[line["references"] for line in of_system] for of_system in recorded]
-    for file in files:
-        beside = _find_beside(file, r"ref(-\d+)?\.txt")
-        references += [_read_reference_files(beside)] if beside else []
+    references: list[Any] = []
+    for name, path in files.items():
+        if name in recorded:
+            references.append([line["references"] for line in recorded[name]])
+            continue
+        beside = _find_beside(path, r"ref(-\d+)?\.txt")
+        if beside:
+            references.append(_read_reference_files(beside))
     return _find_shared("references", references)
 
 
-def _find_sources(recorded: Iterable[_Sentences], files: Iterable[Path]) -> Any:
+def _find_sources(files: Mapping[str, Path], recorded: Mapping[str, _Lines]) -> Any:
     """The sources in records and beside files; None if there are none."""
-    sources = [[line["source"] for line in of_system] for of_system in recorded]
-    sources = [lines for lines in sources if None not in lines]
-    for file in files:
-        sources += map(_read_file, _find_beside(file, r"src\.txt"))
-    return _find_shared("sources", sources)
+    sources: list[Any] = []
+    for name, path in files.items():
+        if name in recorded:
+            sources.append([line["source"] for line in recorded[name]])
+        else:
+            sources += map(_read_file, _find_beside(path, r"src\.txt"))
+    return _find_shared("sources", [lines for lines in sources if None not in lines])
 
 
 def _find_shared(kind: str, texts: Sequence[Any]) -> Any:
