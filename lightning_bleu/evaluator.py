@@ -342,7 +342,7 @@ class Evaluator:
         if folder is None:
             self.record = None
         elif self.record is None or self.record.folder != Path(folder).expanduser():
-            self.record = Record(folder, self.warn_once)
+            self.record = Record(folder)
 
     def begin(self, plan: Plan) -> StartedValidation:
         """Begin a validation. Collective.
@@ -367,7 +367,8 @@ class Evaluator:
             check_agreement(described)
             check_loader_names(plan.stage, plan.names, self.reserved_names)
             dashboard.open(plan.loggers, self.options.loggers)
-            if self.record is not None:
+            ignores_all = all(self.options.ignores(name or plan.dataset) for name in plan.names)
+            if self.record is not None and not ignores_all:
                 self.record.check_folder(*naming.folder)
             return list(self.metrics)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import shlex
 import subprocess
@@ -19,7 +18,7 @@ import lightning_bleu
 import lightning_bleu.compare
 import lightning_bleu.hugging_face
 import lightning_bleu.tasks
-from lightning_bleu import BLEUCallback, CorpusBLEU, Evaluator, FunctionMetric
+from lightning_bleu import BLEUCallback, Evaluator, FunctionMetric
 from lightning_bleu.compare.command import parse_arguments
 from lightning_bleu.evaluation.outputs import Output
 from tests.helpers.examples import EXAMPLES, run_script
@@ -199,15 +198,6 @@ def first_column(path: Path, heading: str) -> list[str]:
     section = re.split(rf"\n##+ {heading}\n", path.read_text(encoding="utf-8"))[1].split("\n#")[0]
     cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
     return [code for cell in cells for code in re.findall(r"`(.*?)`", cell)]
-
-
-def test_the_table_of_a_recorded_line_has_its_keys_in_order(tmp_path: Path) -> None:
-    evaluator = Evaluator(CorpusBLEU(), translations=tmp_path)
-    evaluator.start()
-    evaluator.update(["a cat"], ["a cat"])
-    evaluator.finish(step=1)
-    line = json.loads((tmp_path / "scores.jsonl").read_text(encoding="utf-8"))
-    assert first_column(ROOT / "docs" / "api_record.md", "A line per score") == list(line)
 
 
 def test_what_a_step_may_return_is_said_everywhere() -> None:

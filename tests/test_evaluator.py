@@ -265,23 +265,16 @@ def train_transformers(folder: Path) -> Any:
 def describe(folder: Path, evaluator: Any) -> list[Any]:
     """Results, tables, figures, files, and lines of scores of a run, with the names of a plain loop."""
     stored, files = read_run(folder)
-    lines = read_scores(folder / "translations" / "scores.jsonl")
-    for line in lines:
-        del line["validation"]
+    lines = read_scores(folder / "translations")
     for line in lines:
         del line["epoch"]  # loops number them from 0 or from 1
-        for key in ("stage", "key", "file"):
-            line[key] = str(line[key]).replace("eval", "val", 1)
-    del files["scores.jsonl"]
+    files = {name: content for name, content in files.items() if not name.endswith("scores.json")}
     shown = {tag: [value for _, value in events] for tag, events in stored.items() if not_scalar(events)}
     return [
         rename(evaluator.results),
         rename({tag: values for tag, values in shown.items() if re.match("(val|eval)[_/]", tag)}),
         rename(files),
-        [
-            line | {name: str(line[name]).replace("eval", "val", 1) for name in ("stage", "key", "file")}
-            for line in lines
-        ],
+        [line | {name: str(line[name]).replace("eval", "val", 1) for name in ("stage", "key")} for line in lines],
         {tag: rename(state) for tag, state in rename(to_plain(evaluator.state_dict()["best"])).items()},
     ]
 

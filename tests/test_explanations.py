@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import warnings
 from pathlib import Path
@@ -15,6 +14,7 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
 from lightning_bleu.compare import compare_systems, read_run
 from lightning_bleu.compare.command import main
+from tests.helpers.files import read_validations
 from tests.helpers.lightning import collect_warnings, fit, make_callback, read_events
 
 LINES = [f"the cat number {number} sat on a mat of its own" for number in range(40)]
@@ -81,8 +81,8 @@ def test_findings_are_in_results_pages_records_and_loggers(tmp_path: Path) -> No
     shown = "40 of 40 hypotheses end in a repetition, so they do not stop. See reading_the_dashboard.html#loops."
     for text in (str(results), results.to_html(), results.to_text(examples=1)):
         assert f"What stands out:\n{shown}" in text.replace("<br>\n", "\n") or shown in text
-    lines = [json.loads(line) for line in (tmp_path / "t" / "scores.jsonl").read_text().splitlines()]
-    assert [line["findings"] for line in lines] == [[["loops", finding.message]]]
+    [validation] = read_validations(tmp_path / "t")
+    assert validation["loaders"][0]["findings"] == [{"key": "loops", "message": finding.message}]
     run = read_run(tmp_path / "t")
     assert run.validations[0].findings == [finding]
     assert f"What stands out at step 500:\n{shown}" in str(run)

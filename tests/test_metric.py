@@ -360,7 +360,7 @@ def test_the_scores_of_a_run_are_those_of_the_systems_in_its_files(percent: bool
     results = [run(metrics, preds, translations=folder) for preds, folder in zip((WORSE, BETTER), folders)]
     known = [name for name, metric in metrics.items() if find_class(type(metric).__name__) is not None]
     unknown = [name for name in metrics if name not in known]
-    systems = {folder.name: folder / "val" / "step-0000000.txt" for folder in folders}
+    systems = {folder.name: folder / "val" / "step-0000000" for folder in folders}
     with pytest.warns(UserWarning, match=re.escape(f"The record has scores of {unknown}, which are not compared")):
         comparison = compare_systems(systems, resamples=10)
     assert comparison.metrics == known

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from lightning_bleu.compare.texts import read_systems
 from lightning_bleu.core.clean import clean
-from lightning_bleu.observers.scores_file import find_run
+from lightning_bleu.observers.recorded import find_run
 from lightning_bleu.version import __version__
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ examples:
   lightning-bleu compare old.txt new.txt -r ref.txt
   lightning-bleu compare small=a.txt big=b.txt -b base=c.txt -r ref1.txt -r ref2.txt --html report.html
   lightning-bleu compare new.txt -r ref.txt        (one system: its scores and its worst sentences)
+  lightning-bleu compare run/val/step-0000500 run/val/step-0000900
 """
 
 
@@ -78,26 +79,28 @@ def _add_compare(commands: Any) -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("systems", nargs="+", metavar="[NAME=]FILE", help="translations, one sentence per line")
+    parser.add_argument("systems", nargs="+", metavar="[NAME=]PATH", help="files of lines, or folders of a record")
     parser.add_argument(
-        "-b", "--baseline", metavar="[NAME=]FILE", help="what the others are compared with; the first system if not set"
+        "-b", "--baseline", metavar="[NAME=]PATH", help="what the others are compared with; the first system if not set"
     )
     parser.add_argument(
         "-r",
         "--reference",
         action="append",
         metavar="REF",
-        help="references; repeat it for several. If not set: ref.txt or ref-1.txt, ... beside a system",
+        help="references; repeat it for several. If not set: those in folders; ref.txt, ref-1.txt, ... beside files",
     )
-    parser.add_argument("-s", "--source", metavar="FILE", help="sources; if not set: src.txt beside a system, if any")
+    parser.add_argument(
+        "-s", "--source", metavar="FILE", help="sources; if not set: those of the folders; src.txt beside files"
+    )
     parser.add_argument(
         "-m",
         "--metric",
         action="append",
         choices=METRICS,
         metavar="METRIC",
-        help=f"one of {', '.join(METRICS)}; repeat it for several. If not set: those in the record of the run, else "
-        "bleu and chrf",
+        help=f"one of {', '.join(METRICS)}; repeat it for several. If not set: those of the folders, else bleu "
+        "and chrf",
     )
     parser.add_argument("-t", "--tokenize", metavar="NAME", help="tokenizer of BLEU: 13a, intl, zh, ja-mecab, ...")
     parser.add_argument("--lowercase", action="store_true", help="ignore case")
@@ -113,7 +116,7 @@ def _add_compare(commands: Any) -> argparse.ArgumentParser:
 def _add_show(commands: Any) -> argparse.ArgumentParser:
     about = "show the record of a run: its validations, the best of them, and its worst sentences"
     parser: argparse.ArgumentParser = commands.add_parser("show", help=about, description=about)
-    parser.add_argument("folder", metavar="FOLDER", help="what 'translations' was set to; it has scores.jsonl")
+    parser.add_argument("folder", metavar="FOLDER", help="what 'translations' was set to")
     _add_output(parser)
     parser.set_defaults(command="show", run=_show, json=False)
     return parser

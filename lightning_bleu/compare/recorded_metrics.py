@@ -1,4 +1,4 @@
-"""What the records of runs say about files of translations: the metrics that scored them, and their scores."""
+"""What the records of runs say about translations: the metrics that scored them, and their scores."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from lightning_bleu.bleu import BLEUScorer, BLEUSettings
 from lightning_bleu.chrf import CHRFScorer, CHRFSettings
@@ -14,46 +15,41 @@ from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.tokens import DOWNLOADED
 from lightning_bleu.evaluation.sentences import SentenceRows
-from lightning_bleu.observers.scores_file import RecordedScore, read_record
+from lightning_bleu.observers.recorded import read_scores_of
 
 
 class RunRecords:
-    """What the records of runs say about the files of systems.
+    """What the records of runs say about systems.
 
     Args:
-        files: the files of the systems, by the names of the systems.
+        files: the files and folders of the systems, by the names of the systems.
         warn: warns about what is skipped, and about scores that differ.
 
     Attributes:
-        scores: the recorded scores of each system; None if its file is in no folder of a record.
+        scores: the recorded scores of each system that is a folder.
     """
 
     def __init__(self, files: Mapping[str, Path], warn: Callable[[str], object]) -> None:
         self._files = files
         self._warn = warn
-        self.scores = {name: read_record(file, warn) for name, file in files.items()}
+        self.scores = {name: read_scores_of(file) for name, file in files.items() if file.is_dir()}
 
     def rebuild_metrics(self) -> dict[str, EvaluatorMetric]:
         """The metrics of this package in the records.
 
         BLEU and chrF in percent, if there is no record, or if none has them. Of a metric in several
-        records, the settings of the first system count. A record without a line about a file is an error.
+        records, the settings of the first system count. A record without a score of a system is an error.
         """
         metrics: dict[str, EvaluatorMetric] = {}
         left_out = []
         for name, recorded_scores in self.scores.items():
-            if recorded_scores is None:
-                continue
             if not recorded_scores:
-                raise ValueError(
-                    f"the record of {str(self._files[name])!r} has no line about a score of it that can be read, so "
-                    "its settings are unknown: pass metrics=..."
-                )
+                raise ValueError(f"{str(self._files[name])!r} has no score: pass metrics=...")
             for recorded in recorded_scores:
-                if not _can_rebuild(recorded):
-                    left_out.append(recorded.metric)
-                elif recorded.metric not in metrics:
-                    metrics[recorded.metric] = _rebuild_metric(recorded)
+                if not is_known(recorded["class"], recorded["settings"]):
+                    left_out.append(recorded["metric"])
+                elif recorded["metric"] not in metrics:
+                    metrics[recorded["metric"]] = _rebuild_metric(recorded)
         if left_out:
             names = list(dict.fromkeys(left_out))
             self._warn(f"The record has scores of {names}, which are not compared: pass them as metrics=...")
@@ -63,9 +59,9 @@ class RunRecords:
         }
 
     def were_tokens(self) -> bool:
-        """Whether all recorded sentences were tokens or ids, of which the files have a line with spaces."""
-        all_recorded = chain.from_iterable(of_system or () for of_system in self.scores.values())
-        forms = {form for recorded in all_recorded for form in recorded.forms}
+        """Whether all recorded sentences were tokens or ids, which are recorded as a line with spaces."""
+        all_recorded = chain.from_iterable(self.scores.values())
+        forms = {form for recorded in all_recorded for form in recorded["forms"]}
         return bool(forms) and forms <= {"tokens", "ids"}
 
     def check_scores(self, name: str, rows_by_metric: Mapping[str, SentenceRows]) -> None:
@@ -75,46 +71,31 @@ class RunRecords:
             name: the name of the system.
             rows_by_metric: what each metric counted in its sentences.
         """
-        for recorded in self.scores.get(name) or ():
-            if recorded.metric not in rows_by_metric or not _can_rebuild(recorded):
+        for recorded in self.scores.get(name, ()):
+            rows = rows_by_metric.get(recorded["metric"])
+            if rows is None or not is_known(recorded["class"], recorded["settings"]):
                 continue
-            of_file = rows_by_metric[recorded.metric]
-            score = of_file.score() / (of_file.scorer.unit or 1)
-            recorded_score = (recorded.score or 0) / (100 if recorded.percent else 1)
+            score = rows.score() / (rows.scorer.unit or 1)
+            recorded_score = (recorded["score"] or 0) / (100 if recorded["percent"] else 1)
             if not math.isclose(score, recorded_score):
                 self._warn(
-                    f"The record of {str(self._files[name])!r} has {recorded.metric!r} = {recorded.score}, but its "
-                    f"file scores {of_file.score()}: {_find_cause(recorded)}. The files are compared as they are."
+                    f"{str(self._files[name])!r} has {recorded['metric']!r} = {recorded['score']}, but its sentences "
+                    f"score {rows.score()}: they have changed since, or another version scored them, or they were ids "
+                    "or tokens with spaces. They are compared as they are."
                 )
 
 
-def _can_rebuild(recorded: RecordedScore) -> bool:
-    """Whether a recorded score is one of a metric of this package."""
-    return is_known(recorded.class_name, recorded.settings)
-
-
-def _rebuild_metric(recorded: RecordedScore) -> EvaluatorMetric:
+def _rebuild_metric(recorded: Mapping[str, Any]) -> EvaluatorMetric:
     """The metric that gave a recorded score, for text."""
     try:
-        if recorded.settings is None:
+        settings = recorded["settings"]
+        if settings is None:
             raise ValueError("there are none")
-        if recorded.settings.get("tokenizer") in DOWNLOADED:
-            raise ValueError(f"the tokenizer {recorded.settings['tokenizer']!r} may need to download a model")
-        return make_metric(recorded.class_name, recorded.settings, percent=bool(recorded.percent))
+        if settings.get("tokenizer") in DOWNLOADED:
+            raise ValueError(f"the tokenizer {settings['tokenizer']!r} may need to download a model")
+        return make_metric(recorded["class"], settings, percent=bool(recorded["percent"]))
     # Such as a callable, of which there is only the name.
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise ValueError(
-            f"pass metrics={{{recorded.metric!r}: ...}}, because its settings cannot be read: {to_line(str(error))}"
+            f"pass metrics={{{recorded['metric']!r}: ...}}, because its settings cannot be read: {to_line(str(error))}"
         ) from error
-
-
-def _find_cause(recorded: RecordedScore) -> str:
-    """Why a file may score differently than what was validated."""
-    if "ids" in recorded.forms:
-        return "ids were scored, and the file has their numbers as text"
-    if "tokens" in recorded.forms:
-        return "tokens were scored, and some of them may contain spaces"
-    return (
-        "line breaks inside sentences and characters that cannot be encoded are replaced in files, or the file or its "
-        "references have changed since"
-    )

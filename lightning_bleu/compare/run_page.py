@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightning_bleu.compare.comparison_page import describe_worst
+from lightning_bleu.compare.recorded_validations import RecordedValidation, choose_validation, find_main_key, is_test
 from lightning_bleu.compare.systems import compare_texts
 from lightning_bleu.compare.texts import read_systems
 from lightning_bleu.core.scoring import describe_directions, format_in_unit
 from lightning_bleu.evaluation.findings import describe_findings
-from lightning_bleu.observers.scores_file import name_run
+from lightning_bleu.observers.recorded import name_run
 from lightning_bleu.views.blocks import Block, Cell, Chart, Heading, Note, Point, Table, TableCell, View
 from lightning_bleu.views.text import MAX_ROWS
 
 if TYPE_CHECKING:
-    from lightning_bleu.compare.recorded_run import RecordedRun, RecordedValidation
+    from lightning_bleu.compare.recorded_run import RecordedRun
 
 _MAX_COLUMNS = 8
 """The maximum number of scores in a table, of charts, and of files whose sentences are shown."""
-
-
-def is_test(stage: str) -> bool:
-    """Whether a stage is a test, which Trainers of Transformers name after its dataset: ``"test_news"``."""
-    return stage == "test" or stage.startswith("test_")
 
 
 def describe_run(run: RecordedRun, examples: int) -> View:
@@ -38,22 +33,10 @@ def describe_run(run: RecordedRun, examples: int) -> View:
     return View(name_run(run.folder.resolve()), blocks)
 
 
-def _main_key(validations: Sequence[RecordedValidation]) -> str | None:
-    """The name of the score of all sentences of the first metric that has a direction; None if there is none."""
-    lines = [line for validation in validations for line in validation.scores.values()]
-    with_direction = [line for line in lines if line.get("higher_is_better") is not None]
-    if not with_direction:
-        return None
-    metric = with_direction[0]["metric"]
-    keys = dict.fromkeys(line["key"] for line in with_direction if line["metric"] == metric)
-    main_key: str = min(keys, key=len)  # those of loaders, groups, and scores are longer
-    return main_key
-
-
 def _describe_stage(run: RecordedRun, stage: str) -> list[Block]:
     """The validations of a stage as a table, and their scores as curves."""
     validations = run.of_stage(stage)
-    main_key = _main_key(validations)
+    main_key = find_main_key(validations)
     keys = list(dict.fromkeys(key for validation in validations for key in validation.scores))
     keys.sort(key=lambda key: key != main_key)  # stable: the overall score comes first
     shown = keys[:_MAX_COLUMNS]
@@ -84,7 +67,7 @@ def _describe_best(keys: Sequence[str], best: Mapping[str, RecordedValidation | 
 def _format_score(validation: RecordedValidation, key: str) -> str:
     """A score as text; empty if there is none."""
     score = validation.score(key)
-    return "" if score is None else format_in_unit(score, validation.scores[key].get("percent"))
+    return "" if score is None else format_in_unit(score, validation.scores[key]["percent"])
 
 
 def _validation_table(
@@ -111,11 +94,11 @@ def _describe_columns(validations: Sequence[RecordedValidation], keys: Sequence[
     lines: dict[str, Mapping[str, Any]] = {}
     for validation in validations:
         lines.update({key: line for key, line in validation.scores.items() if key in keys})
-    note = describe_directions({key: line.get("higher_is_better") for key, line in lines.items()})
+    note = describe_directions({key: line["higher_is_better"] for key, line in lines.items()})
     if len(validations) > 1:
         note += " *: the best."
     if missing > 0:
-        note += f" {missing:,} more scores are in scores.jsonl."
+        note += f" {missing:,} more scores are in the record."
     if len(validations) > MAX_ROWS:
         note += f" The latest {MAX_ROWS} of {len(validations):,} validations."
     return note.strip()
@@ -127,7 +110,7 @@ def _curve(validations: Sequence[RecordedValidation], key: str, best: RecordedVa
     for validation in validations:
         score = validation.score(key)
         if score is not None:
-            interval = validation.scores[key].get("interval") or {}
+            interval = validation.scores[key]["interval"] or {}
             points[validation.step] = Point(validation.step, score, interval.get("low"), interval.get("high"))
     return Chart(key, list(points.values()), "step", best=None if best is None else points.get(best.step))
 
@@ -136,41 +119,20 @@ def _curve(validations: Sequence[RecordedValidation], key: str, best: RecordedVa
 
 
 def _describe_sentences(run: RecordedRun, examples: int) -> list[Block]:
-    """The worst sentences of the best validation; of the latest, if the translations of the best were deleted."""
-    validations = [validation for validation in run.validations if not is_test(validation.stage)] or run.validations
-    key = _main_key(validations)
-    best = None if key is None else run.best(key)
-    candidates = list(reversed(validations))
-    if best is not None:
-        candidates.insert(0, best)
-    for validation in candidates:
-        files = _find_files(run, validation)
-        if not files:
-            continue
-        blocks: list[Block] = []
-        if best is not None and validation is not best:
-            note = f"The translations of the best validation, step {best.step:,}, were deleted."
-            blocks.append(Note(note, quiet=True))
-        for file in files[:_MAX_COLUMNS]:
-            blocks += _describe_file(run, file, examples, is_only=len(files) == 1)
-        return [Heading(f"Sentences of step {validation.step:,}"), *blocks] if blocks else []
-    return []
+    """The worst sentences of the best validation."""
+    best = choose_validation(run.validations)
+    blocks: list[Block] = []
+    for name, folder in list(best.folders.items())[:_MAX_COLUMNS]:
+        blocks += _describe_folder(folder, f"{name}: " if name else "", examples)
+    return [Heading(f"Sentences of step {best.step:,}"), *blocks] if blocks else []
 
 
-def _find_files(run: RecordedRun, validation: RecordedValidation) -> list[Path]:
-    """The translations of a validation that still exist."""
-    names = dict.fromkeys(line["file"] for line in validation.scores.values() if line["file"] is not None)
-    files = [run.folder / name for name in names]
-    return [file for file in files if os.path.isfile(file)]  # Path.exists raises an error for a long name
-
-
-def _describe_file(run: RecordedRun, file: Path, examples: int, *, is_only: bool) -> list[Block]:
-    """The worst sentences of a file."""
-    name = file.relative_to(run.folder).as_posix()
+def _describe_folder(folder: Path, title: str, examples: int) -> list[Block]:
+    """The worst sentences of a loader."""
     try:
-        scored = compare_texts(read_systems({name: file}, None, None), resamples=1, warn=lambda message: None)
+        scored = compare_texts(read_systems({"": folder}, None, None), resamples=1, warn=lambda message: None)
     except (ValueError, OSError, ImportError) as error:
         # Such as a single sentence, a metric that the record cannot make again, or one whose package is missing here.
-        return [Note(f"{name}: {error}", quiet=True)]
-    worst = describe_worst(scored, examples, "" if is_only else f"{name}: ")
+        return [Note(f"{title}{error}", quiet=True)]
+    worst = describe_worst(scored, examples, title)
     return [worst] if worst.items else []  # all may be perfect

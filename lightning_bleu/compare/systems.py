@@ -63,13 +63,15 @@ def compare_systems(
         'better'
 
     Args:
-        systems: the translations of each system by its name, the baseline first: a file with a line per sentence, such
-            as one of ``Evaluator(translations=...)``, or a list of strings. One system alone is scored.
+        systems: the translations of each system by its name, the baseline first: a file with a line per sentence, a
+            list of strings, or a folder of ``Evaluator(translations=...)``: that of a validation, such as
+            ``val/step-0000500``, that of one of its loaders, or the whole one, whose best validation is compared. One
+            system alone is scored.
         references: a file, a list of ``Path`` for several references per sentence, or a list of strings or of lists of
-            strings. When None: ``ref.txt``, or ``ref-1.txt`` and so on, beside a system.
-        sources: a file, or a list of strings. When None: ``src.txt`` beside a system, if there is one.
+            strings. When None: those of the folders, and ``ref.txt``, or ``ref-1.txt`` and so on, beside files.
+        sources: a file, or a list of strings. When None: those of the folders, and ``src.txt`` beside files, if any.
         metrics: metrics of this package and functions, as for :class:`.Evaluator`. When None: the metrics of this
-            package in the record of the run that wrote a file; without a record, BLEU and chrF in percent.
+            package that scored a folder; without a folder, BLEU and chrF in percent.
         confidence: the confidence level of the intervals, in 0..1.
         resamples: the number of bootstrap resamples. When None: 1,000, or more if a clear difference needs more.
         seed: the random seed.
@@ -79,10 +81,11 @@ def compare_systems(
 
     Raises:
         OSError: for a file that cannot be read.
-        TypeError: for texts that are neither a file nor a list of strings, and for options of the wrong type.
-        ValueError: for different numbers of sentences, or fewer than two; for missing references, or files with
-            different ones; for two systems with one file, or a file that is not UTF-8; for metrics that do not score
-            sentences; for a record that lacks the score of a file, or has settings that cannot be read.
+        TypeError: for texts that are neither a path nor a list of strings, and for options of the wrong type.
+        ValueError: for different numbers of sentences, or fewer than two; for missing references, or systems with
+            different ones; for two systems with one path, a file that is not UTF-8, or a file in the folder of a
+            validation; for metrics that do not score sentences; for a folder that cannot be read, has several loaders,
+            or has no score or unknown settings.
 
     Notes:
         With several processes, call it in one of them, such as where ``trainer.is_global_zero``. With fewer than 30

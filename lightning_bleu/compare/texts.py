@@ -6,16 +6,18 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from lightning_bleu.observers.scores_file import is_recorded, read_reference_counts
+from lightning_bleu.observers.recorded import SCORES, SENTENCES, find_run, read_lines, read_validation
 
 TextFile: TypeAlias = str | os.PathLike[str]
 """A file with a sentence per line."""
 Translations: TypeAlias = TextFile | Sequence[str]
-"""The translations of a system: a file, or a list of strings."""
+"""The translations of a system: a file, a folder of a record, or a list of strings."""
+_Lines: TypeAlias = Sequence[Mapping[str, Any]]
+"""The sentences in a folder of a record."""
 
 
 class SystemTexts(NamedTuple):
@@ -25,8 +27,8 @@ class SystemTexts(NamedTuple):
         hypotheses: the hypotheses of each system by its name.
         references: the references of each sentence.
         sources: the source of each sentence; None if there are none.
-        files: the files of the systems that are files.
-        has_own_references: whether the references are those beside the files.
+        files: the files and folders of the systems that have one.
+        has_own_references: whether the references are those of the systems.
     """
 
     hypotheses: Mapping[str, list[str]]
@@ -41,9 +43,9 @@ def read_systems(systems: Mapping[str, Any], references: Any, sources: Any) -> S
 
     Raises:
         OSError: for a file that cannot be read.
-        TypeError: for texts that are neither a file nor a list of strings.
+        TypeError: for texts that are neither a path nor a list of strings.
         ValueError: for different numbers of sentences, or fewer than two; if there are no references, or not the same
-            beside all files; for a file that is not UTF-8.
+            for all systems; for a file that is not UTF-8, or a folder that cannot be read.
     """
     if not isinstance(systems, Mapping) or not all(isinstance(name, str) for name in systems):
         raise TypeError(
@@ -52,32 +54,84 @@ def read_systems(systems: Mapping[str, Any], references: Any, sources: Any) -> S
         )
     if not systems:
         raise ValueError("there must be at least one system, got an empty dict")
-    _check_files_differ(systems)
-    hypotheses = {name: _read_lines(name, translations) for name, translations in systems.items()}
-    files = {
-        name: Path(translations).expanduser()
-        for name, translations in systems.items()
-        if isinstance(translations, str | os.PathLike)
-    }
-    texts = SystemTexts(
-        hypotheses,
-        _read_references(references, files),
-        _read_sources(sources, files),
-        files,
-        has_own_references=references is None,
-    )
+    files: dict[str, Path] = {}
+    for name, translations in systems.items():
+        if isinstance(translations, str | os.PathLike):
+            files[name] = _find_path(Path(translations).expanduser())
+    _check_files_differ(files)
+    recorded = {name: read_lines(path) for name, path in files.items() if path.is_dir()}
+    recorded_texts = {name: [line["hypothesis"] for line in lines] for name, lines in recorded.items()}
+    hypotheses = {name: _read_lines(name, recorded_texts.get(name, systems[name])) for name in systems}
+    has_own_references = references is None
+    if references is None:
+        references = _find_references(files, recorded)
+    sources = _find_sources(files, recorded) if sources is None else _read_lines("sources", sources)
+    texts = SystemTexts(hypotheses, _read_references(references), sources, files, has_own_references)
     _check_counts(texts)
     return texts
 
 
-def _check_files_differ(systems: Mapping[str, Any]) -> None:
-    """Raise a ValueError if a file is that of two systems, which would be compared with itself."""
+def _find_path(path: Path) -> Path:
+    """The file of a system, or the only folder of sentences in that of a loader, a validation, or a run.
+
+    Raises:
+        ValueError: for a file of a record, and for several loaders.
+    """
+    if not path.is_dir() and (path.parent / SENTENCES).exists():
+        raise ValueError(f"{str(path)!r} is in a record: pass its folder, {str(path.parent)!r}")
+    if not path.is_dir() or (path / SENTENCES).exists():
+        return path
+    if (path / SCORES).exists():
+        folders = [loader["folder"] for loader in read_validation(path)["loaders"]]
+    else:
+        run = find_run(path)
+        from lightning_bleu.compare.recorded_validations import choose_validation, read_validations  # imports torch
+
+        folders = list(choose_validation(read_validations(run)).folders.values())
+    if len(folders) != 1:
+        shown = ", ".join(map(str, folders))
+        raise ValueError(f"{str(path)!r} has {len(folders)} loaders: pass the folder of one of them, {shown}")
+    return folders[0]
+
+
+def _check_files_differ(files: Mapping[str, Path]) -> None:
+    """Raise a ValueError if a path is that of two systems, which would be compared with itself."""
     owners: dict[Path, str] = {}
-    for name, translations in systems.items():
-        if isinstance(translations, str | os.PathLike) and translations != "-":
-            owner = owners.setdefault(Path(translations).expanduser().resolve(), name)
-            if owner != name:
-                raise ValueError(f"{owner!r} and {name!r} are the same file: pass each system once")
+    for name, file in files.items():
+        owner = owners.setdefault(file.resolve(), name)
+        if owner != name and str(file) != "-":
+            raise ValueError(f"{owner!r} and {name!r} are the same file: pass each system once")
+
+
+def _find_references(files: Mapping[str, Path], recorded: Mapping[str, _Lines]) -> Any:
+    """The references in records and beside files; None if there are none."""
+    references: list[Any] = []
+    for name, path in files.items():
+        if name in recorded:
+            references.append([line["references"] for line in recorded[name]])
+            continue
+        beside = _find_beside(path, r"ref(-\d+)?\.txt")
+        if beside:
+            references.append(_read_reference_files(beside))
+    return _find_shared("references", references)
+
+
+def _find_sources(files: Mapping[str, Path], recorded: Mapping[str, _Lines]) -> Any:
+    """The sources in records and beside files; None if there are none."""
+    sources: list[Any] = []
+    for name, path in files.items():
+        if name in recorded:
+            sources.append([line["source"] for line in recorded[name]])
+        else:
+            sources += map(_read_file, _find_beside(path, r"src\.txt"))
+    return _find_shared("sources", [lines for lines in sources if None not in lines])
+
+
+def _find_shared(kind: str, texts: Sequence[Any]) -> Any:
+    """What all systems share; None if there are none. An error if they differ."""
+    if any(text != texts[0] for text in texts):
+        raise ValueError(f"the systems have different {kind}: pass {kind}=...")
+    return texts[0] if texts else None
 
 
 def _check_counts(texts: SystemTexts) -> None:
@@ -93,17 +147,13 @@ def _check_counts(texts: SystemTexts) -> None:
         raise ValueError(f"there must be at least two sentences, but there are {shown}")
 
 
-def _read_references(references: Any, files: Mapping[str, Path]) -> list[list[str]]:
-    """The references of each sentence, from what the user passed, or from the files beside the systems."""
-    if references is None:
-        beside = _read_reference_files(_find_beside(files.values(), r"ref(-\d+)?\.txt"))
-        if beside:
-            return _drop_repeated(beside, files.values())
-    elif isinstance(references, str | os.PathLike):
+def _read_references(references: Any) -> list[list[str]]:
+    """The references of each sentence."""
+    if isinstance(references, str | os.PathLike):
         references = [Path(references)]
     elif hasattr(references, "tolist"):  # a Series or an array
         references = references.tolist()
-    elif not isinstance(references, Sequence):
+    elif references is not None and not isinstance(references, Sequence):
         raise TypeError(f"'references' must be a file or a list, got {type(references).__name__}")
     if not references:
         raise ValueError(
@@ -113,14 +163,6 @@ def _read_references(references: Any, files: Mapping[str, Path]) -> list[list[st
     if are_files:
         return _read_reference_files(references)
     return [_read_item(item) for item in references]
-
-
-def _drop_repeated(references: list[list[str]], files: Iterable[Path]) -> list[list[str]]:
-    """The references of each sentence without those that were written to fill up a line; see the record."""
-    counts = next(filter(None, map(read_reference_counts, files)), None)
-    if counts is None or len(counts) != len(references):
-        return references
-    return [row[:count] for row, count in zip(references, counts)]
 
 
 def _read_item(item: Any) -> list[str]:
@@ -144,13 +186,6 @@ def _read_reference_files(files: Sequence[Path]) -> list[list[str]]:
     return [list(row) for row in zip(*columns)]
 
 
-def _read_sources(sources: Any, files: Mapping[str, Path]) -> list[str] | None:
-    """The sources, from what the user passed, or from the file beside the systems; None if there are none."""
-    if sources is None:
-        sources = next(iter(_find_beside(files.values(), r"src\.txt")), None)
-    return None if sources is None else _read_lines("sources", sources)
-
-
 def _read_lines(name: str, translations: Any) -> list[str]:
     """The lines of a file, or the strings of a list."""
     if isinstance(translations, str | os.PathLike):
@@ -166,14 +201,13 @@ def _read_lines(name: str, translations: Any) -> list[str]:
 
 
 def _read_file(file: Path) -> list[str]:
-    """The lines of a file. Those of a record are read as they were written, and others may come from an editor."""
+    """The lines of a file, which may come from an editor."""
     if file.is_dir():
-        reason = "a folder has no lines: pass a file of translations in it, such as val/step-0000500.txt"
-        raise IsADirectoryError(errno.EISDIR, reason, str(file))
+        raise IsADirectoryError(errno.EISDIR, "a folder has no lines: pass a file in it, such as ref.txt", str(file))
     content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     _check_encoding(file, content)
     try:
-        text = content.decode() if is_recorded(file) else content.decode("utf-8-sig").replace("\r\n", "\n")
+        text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ValueError(
@@ -204,18 +238,7 @@ def _check_encoding(file: Path, content: bytes) -> None:
             raise ValueError(f"{str(file)!r} {what}: convert it first, for example with: {how.format(file)}")
 
 
-def _find_beside(systems: Iterable[Path], pattern: str) -> list[Path]:
-    """The files with such names beside a system. An error if those beside another one differ."""
-    files_by_system = []
-    for system in systems:
-        files = [file for file in system.parent.iterdir() if re.fullmatch(pattern, file.name)]
-        if files:
-            files_by_system.append(sorted(files, key=lambda file: (len(file.name), file.name)))
-    if not files_by_system:
-        return []
-    first = files_by_system[0]
-    first_content = [file.read_bytes() for file in first]
-    for files in files_by_system[1:]:
-        if files != first and [file.read_bytes() for file in files] != first_content:
-            raise ValueError(f"{str(first[0])!r} and {str(files[0])!r} differ: pass references=... and sources=...")
-    return first
+def _find_beside(file: Path, pattern: str) -> list[Path]:
+    """The files with such names beside a file, in the order of their numbers."""
+    files = [other for other in file.parent.iterdir() if re.fullmatch(pattern, other.name)]
+    return sorted(files, key=lambda other: (len(other.name), other.name))

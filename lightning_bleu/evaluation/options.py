@@ -103,6 +103,10 @@ class Options:
         prefix = f"{loader}/" if loader else ""
         return [entry.removeprefix(prefix) for entry in self.only if entry.startswith(prefix)]
 
+    def ignores(self, loader: str) -> bool:
+        """Whether none of the sentences of a loader is scored."""
+        return self.labels_of(loader) == []
+
 
 def _check_translations(folder: Any) -> None:
     """Raise an error unless `translations` is a local folder, a boolean, or None."""

@@ -148,7 +148,7 @@ class EvaluatorMixin(GeneratorMixin):
     def _begin(self, evaluator: Evaluator, dataloader: Any, description: str, prefix: str) -> StartedValidation | None:
         """Begin an evaluation; None for a dataset that is not scored. Collective."""
         _, _, dataset = prefix.partition("_")
-        if evaluator.options.labels_of(dataset) == []:
+        if evaluator.options.ignores(dataset):
             return None
         self._check_generation()
         stage = "test" if description == "Prediction" else "val"

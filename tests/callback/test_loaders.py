@@ -13,7 +13,7 @@ from sacrebleu.metrics.ter import TER
 from torch import Tensor
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF
-from tests.helpers.files import read_files
+from tests.helpers.files import read_files, read_scores, read_sentences
 from tests.helpers.lightning import (
     PAD_ID,
     SENTENCES,
@@ -97,7 +97,7 @@ def test_the_steps_of_a_loader_that_is_not_in_only_return_anything(returned: Any
         logged = validate(tmp_path, bleu, step=step, loaders=loaders)
         assert logged["val_bleu"] == logged["val_bleu/gen"] == SCORES[0].bleu
         assert not [name for name in logged if "other" in name]
-        assert [path.name for path in (folder / "val").iterdir()] == ["gen"]
+        assert [path.name for path in (folder / "val" / "step-0000000").iterdir() if path.is_dir()] == ["gen"]
 
 
 # Groups
@@ -143,17 +143,15 @@ def test_groups_score_like_one_loader_each_and_change_nothing_else(tmp_path: Pat
     assert {name: logged[f"val_bleu/{name}"] for name in GROUPS} == {name: alone[f"val_bleu/{name}"] for name in GROUPS}
     assert logged["val_bleu/mean"] == alone["val_bleu"]
     assert not [tag for tag in logged if tag.startswith(("val_bleu/rare/", "val_bleu/mean/"))]
-    # All but the tables, which have the labels, and the record, which has the groups.
+    # All but the sentences, which have the labels, and the scores, which have the groups.
     texts = {path for path in files if path.endswith(".txt")}
     assert texts == {path for path in files_alone if path.endswith(".txt")}
     assert {path: files[path] for path in texts} == {path: files_alone[path] for path in texts}
-    own_lines = [
-        line for line in files["scores.jsonl"].splitlines() if not any(b"/%b" % n.encode() in line for n in names)
-    ]
-    assert own_lines == files_alone["scores.jsonl"].splitlines()
-    table = next(one.decode().splitlines() for path, one in files.items() if path.endswith(".tsv"))
-    assert table[0] == "group\tbleu\tchrf"
-    assert [line.split("\t")[0] for line in table[1:]] == [*map(group_of, SENTENCES)]
+    own_scores = [score for score in read_scores(tmp_path / "groups") if score["group"] is None]
+    assert own_scores == read_scores(tmp_path / "none")
+    sentences = read_sentences(tmp_path / "groups" / "val" / "step-0000006")
+    assert [sentence.pop("group") for sentence in sentences] == [*map(group_of, SENTENCES)]
+    assert sentences == read_sentences(tmp_path / "none" / "val" / "step-0000006")
 
 
 def test_a_group_may_have_the_name_of_a_loader(tmp_path: Path) -> None:

@@ -27,8 +27,7 @@ from tests.helpers.callback_metrics import (
     score_alone,
     values_alone,
 )
-from tests.helpers.corpora import read_lines
-from tests.helpers.files import read_files, read_scores
+from tests.helpers.files import read_files, read_scores, read_sentences
 from tests.helpers.lightning import (
     NAMESPACES,
     PAD_ID,
@@ -99,7 +98,7 @@ def test_each_metric_scores_each_loader_and_group_as_it_would_alone(way: str, na
     trainer = fit(tmp_path, bleu, record, step=step, loaders=loaders, namespace=namespace)
     comparisons = {name: expected_comparisons(name, sets) for name in (*COUNTED, *SIGNS)}
     assert comparisons["bleu"][1]["val_bleu/p_value"] < 1
-    lines = read_scores(tmp_path / "scores.jsonl")
+    lines = read_scores(tmp_path)
     for epoch, (logged, results) in enumerate(zip(record.logged, record.results, strict=True)):
         scores = expected_scores(make_metrics(), sets, epoch=epoch, grouped=grouped)
         uncertainty = {tag: value for own in comparisons.values() for tag, value in own[epoch].items()}
@@ -111,17 +110,14 @@ def test_each_metric_scores_each_loader_and_group_as_it_would_alone(way: str, na
         }
         own_lines = lines[epoch * len(results) : (epoch + 1) * len(results)]
         for line, (tag, result) in zip(own_lines, results.items(), strict=True):
-            place = {"format": 1, "stage": "val", "step": 6 * (epoch + 1), "epoch": epoch, "key": tag}
-            origin = {
-                name: line.pop(name)
-                for name in ("validation", "file", "metric", "class", "forms", "settings", "findings")
-            }
+            place = {"stage": "val", "step": 6 * (epoch + 1), "epoch": epoch, "key": tag}
+            names = ("loader", "group", "mean_of", "metric", "class", "forms", "settings")
+            origin = {name: line.pop(name) for name in names}
             assert line == place | result.to_dict()
-            # A mean and a group have no file.
-            labels = {"even", "odd", "mean"}.intersection(tag.split("/"))
-            has_file = not labels and any(f"/{loader}/" in f"/{tag}/" or not loader for loader in sets)
-            assert has_file == (origin["file"] is not None)
-            assert not has_file or (tmp_path / origin["file"]).exists()
+            assert origin["group"] in (None, *tag.split("/"))
+            assert (origin["group"] is None) != bool({"even", "odd", "mean"}.intersection(tag.split("/")))
+            of_loader = [loader for loader in sets if f"/{loader}/" in f"/{tag}/" or not loader]
+            assert origin["loader"] == (of_loader[0] if of_loader else None)
     assert "val_rouge" not in bleu.results  # which has several scores
     (*tested,) = trainer.test(trainer.lightning_module, loaders, verbose=False)
     found = {
@@ -328,19 +324,19 @@ def test_a_function_may_skip_a_validation(tmp_path: Path) -> None:
     scores = [score_alone(checksum, *corpus_of(ITEMS, epoch))[""] for epoch in (1, 1, 3)]
     assert [one.get("val_f") for one in record.logged] == [None, *scores]  # Lightning keeps the last value
     assert record.logged[3]["val_f/p_value"] < 1  # compared with the second validation
-    tables = [(tmp_path / f"val/step-{step:07}.tsv").read_text().split("\n")[0] for step in (6, 12, 18, 24)]
-    assert tables == ["references\tbleu", "references\tf\tbleu"] * 2
+    sentences = [read_sentences(tmp_path / f"val/step-{step:07}")[0] for step in (6, 12, 18, 24)]
+    assert [[*sentence["scores"]] for sentence in sentences] == [["bleu"], ["f", "bleu"]] * 2
 
 
 @pytest.mark.parametrize("percent", [False, True])
-def test_scores_of_sentences_are_a_table_beside_the_translations(percent: bool, tmp_path: Path) -> None:
+def test_scores_of_sentences_are_recorded_with_them(percent: bool, tmp_path: Path) -> None:
     own = {"bleu": CorpusBLEU(percent=percent), "chrf": CorpusCHRF(percent=percent)}
     metrics: dict[str, Any] = {"checksum": checksum, **own, "ter": TER(), "exact": exact}
     fit(tmp_path, BLEUCallback(metrics, translations=tmp_path / "t"), step=return_sentences, loaders=make_items())
     for epoch in range(3):
-        header, *rows = read_lines(tmp_path / f"t/val/step-{6 * epoch + 6:07}.tsv")  # old pandas rounds
-        assert header.split("\t") == ["references", "checksum", "bleu", "chrf", "exact"]  # TER scores no sentences
-        table = dict(zip(header.split("\t"), zip(*(map(float, row.split("\t")) for row in rows))))
+        rows = [sentence["scores"] for sentence in read_sentences(tmp_path / f"t/val/step-{6 * epoch + 6:07}")]
+        assert [*rows[0]] == ["checksum", "bleu", "chrf", "exact"]  # TER scores no sentences
+        table = {name: [row[name] for row in rows] for name in rows[0]}
         corpus = corpus_of(ITEMS, epoch)
         for function in (checksum, exact):
             assert [*table[function.__name__]] == values_alone(function, corpus)

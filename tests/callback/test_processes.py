@@ -126,9 +126,11 @@ def test_scores_intervals_and_files_are_those_of_one_process(
         assert content["results"] == alone.results
         assert {name: content["logged"][name] for name in expected} == expected
     for name in loaders:
-        for file in ("ref.txt", "step-0000000.txt"):
-            written = tmp_path / "several" / "val" / name / file
-            assert written.read_bytes() == (tmp_path / "alone" / "val" / name / file).read_bytes()
+        for file in ("ref.txt", "hyp.txt", "sentences.jsonl"):
+            alone_file, written = (
+                tmp_path / run / "val" / "step-0000000" / name / file for run in ("alone", "several")
+            )
+            assert written.read_bytes() == alone_file.read_bytes()
 
 
 # Model parallelism: several processes have the same sentences
@@ -164,7 +166,7 @@ def test_a_sentence_counts_once_with_tensor_parallelism(
     processes = data_parallel_size * tensor_parallel_size
     reports = run_in_processes(processes, validate_in_parallel, tmp_path, data_parallel_size, tensor_parallel_size)
     assert reports == [expected_score(sentences=Items(37).sentences).to_dict()] * processes
-    assert len((tmp_path / "val" / "step-0000000.txt").read_text().splitlines()) == 37
+    assert len((tmp_path / "val" / "step-0000000" / "hyp.txt").read_text().splitlines()) == 37
 
 
 def skip_by_rank(batch: Any, epoch: int) -> Any:

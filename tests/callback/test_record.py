@@ -55,8 +55,8 @@ def fit_on(trainer: Any, max_epochs: int) -> None:
 
 
 def translations_in(folder: Path) -> dict[str, str]:
-    """The hypotheses in a folder, by the names of the files."""
-    return {path.name: path.read_text() for path in sorted(folder.glob("step-*.txt"))}
+    """The hypotheses in the folder of a stage, by the names of the validations."""
+    return {path.name: (path / "hyp.txt").read_text() for path in sorted(folder.iterdir())}
 
 
 def as_file(sentences: Tensor) -> str:
@@ -64,8 +64,8 @@ def as_file(sentences: Tensor) -> str:
 
 
 def places_in(folder: Path) -> list[tuple[int, float]]:
-    """Step and score of each line of scores."""
-    return [(line["step"], line["score"]) for line in read_scores(folder / "scores.jsonl")]
+    """Step and score of each validation."""
+    return [(line["step"], line["score"]) for line in read_scores(folder)]
 
 
 SCORES = [expected_score(epoch).bleu for epoch in range(4)]
@@ -82,9 +82,9 @@ def test_translations_of_a_run_are_beside_its_checkpoints(has_logger: bool, tmp_
         assert checkpoint.dirpath is not None
         folder = tmp_path / "name" / f"version_{version}" if has_logger else tmp_path
         assert Path(checkpoint.dirpath) == folder / "checkpoints"
-        assert list(translations_in(folder / "translations" / "val")) == ["step-0000006.txt"]
+        assert list(translations_in(folder / "translations" / "val")) == ["step-0000006"]
         assert places_in(folder / "translations") == [(STEPS, SCORES[0])]
-    assert len([*tmp_path.rglob("step-*.txt")]) == 1 + has_logger
+    assert len([*tmp_path.rglob("step-*")]) == 1 + has_logger
 
 
 def test_a_run_that_is_not_on_this_machine_has_no_folder_for_translations(tmp_path: Path) -> None:
@@ -113,11 +113,11 @@ def test_a_run_may_be_fitted_further_after_a_validation_and_resumed_in_its_folde
     fit(tmp_path, bleu, ckpt_path=tmp_path / "epoch-0.ckpt", **options)  # as after a crash: takes steps again
     assert places_in(tmp_path / "t") == [*expected, (2 * STEPS, SCORES[3]), (3 * STEPS, SCORES[3])]
     assert translations_in(tmp_path / "t" / "val") == {
-        "step-0000000.txt": as_file(translate(SENTENCES)),
-        "step-0000006.txt": as_file(translate(SENTENCES)),
-        "step-0000012.txt": as_file(translate(SENTENCES, 1)),
-        "step-0000012-2.txt": as_file(translate(SENTENCES, 3)),
-        "step-0000018.txt": as_file(translate(SENTENCES, 3)),
+        "step-0000000": as_file(translate(SENTENCES)),
+        "step-0000006": as_file(translate(SENTENCES)),
+        "step-0000012": as_file(translate(SENTENCES, 1)),
+        "step-0000012-2": as_file(translate(SENTENCES, 3)),
+        "step-0000018": as_file(translate(SENTENCES, 3)),
     }
 
 
@@ -128,7 +128,7 @@ def test_pandas_reads_the_scores_with_the_signature_that_is_shown(tmp_path: Path
     bleu, logger = make_callback(translations=tmp_path / "t"), PanelLogger(tmp_path)
     record = Record(bleu)
     fit(tmp_path, bleu, record, max_epochs=2, logger=logger)
-    table = pd.read_json(tmp_path / "t" / "scores.jsonl", lines=True)
+    table = pd.DataFrame(read_scores(tmp_path / "t"))
     report: Any = bleu.results["val_bleu"].report
     assert table["step"].tolist() == [STEPS, 2 * STEPS]
     assert table["score"].tolist() == pytest.approx(record.column("val_bleu"), rel=1e-12)
@@ -166,9 +166,9 @@ def test_names_and_folders_follow_the_log_name(
     assert f"{val}/precision_1" in trainer.callback_metrics
     trainer.test(trainer.lightning_module, make_loader(), verbose=False)
     assert {test, f"{test}/precision_1"} <= trainer.callback_metrics.keys()
-    assert [*bleu.results] == [line["key"] for line in read_scores(tmp_path / "t/scores.jsonl")] == [val, test]
-    assert {path.relative_to(tmp_path / "t").as_posix() for path in (tmp_path / "t").rglob("step-*.txt")} == {
-        f"{folder}/step-0000006.txt" for folder in folders
+    assert sorted(bleu.results) == sorted(line["key"] for line in read_scores(tmp_path / "t")) == sorted([val, test])
+    assert {path.relative_to(tmp_path / "t").as_posix() for path in (tmp_path / "t").rglob("step-*")} == {
+        f"{folder}/step-0000006" for folder in folders
     }
     texts = {text.rpartition("/text_summary")[0] for text in read_events(Path(logger.log_dir)).Tags()["tensors"]}
     assert {name.replace("bleu", panel) for name in (val, test) for panel in ("samples", "worst")} <= texts
@@ -263,6 +263,6 @@ def test_with_positions_a_shuffled_run_is_the_same_as_one_in_order(tmp_path: Pat
     in_order = record_run(tmp_path / "in_order", step)
     assert record_run(tmp_path / "shuffled", step, shuffle=True) == in_order
     files, panels, *_, results = in_order
-    assert files["val/src.txt"].decode() == "".join(f"source {i}\n" for i in range(len(SENTENCES)))
+    assert files["val/step-0000006/src.txt"].decode() == "".join(f"source {i}\n" for i in range(len(SENTENCES)))
     assert [row.number for row in read_table(panels[-1])] == [1, 2, 3, 4, 5]
     assert 0 < results[-1]["val_bleu"].comparison.p_value < 1

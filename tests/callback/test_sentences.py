@@ -23,7 +23,6 @@ from tests.helpers.lightning import (
     SENTENCES,
     PanelLogger,
     as_lines,
-    collect_warnings,
     fit,
     make_callback,
     make_loader,
@@ -109,20 +108,14 @@ def test_each_validation_and_test_writes_its_translations(namespace: str, tmp_pa
     trainer.fit(module, make_loader(), make_loader())
     trainer.test(module, make_loader(), verbose=False)
     # 37 sentences in batches of 7 are 6 steps; the module is better in epoch 1.
-    files = {
-        "val/ref.txt": REFERENCES,
-        "val/src.txt": SOURCES,
-        "val/step-0000006.txt": HYPOTHESES,
-        "val/step-0000012.txt": as_lines(translate(SENTENCES, 1)),
-        "test/ref.txt": REFERENCES,
-        "test/src.txt": SOURCES,
-        "test/step-0000012.txt": as_lines(translate(SENTENCES, 2)),
-    }
     written = read_files(folder)
-    assert {path: read_lines(folder / path) for path in written if path.endswith(".txt")} == files
-    tables = {path.replace(".txt", ".tsv") for path in files if "step" in path}
-    assert written.keys() == {*files, *tables, "scores.jsonl"}
-    scores = read_scores(folder / "scores.jsonl")
+    places = {"val/step-0000006": 0, "val/step-0000012": 1, "test/step-0000012": 2}
+    names = ("hyp.txt", "ref.txt", "scores.json", "sentences.jsonl", "src.txt")
+    assert {*written} == {f"{place}/{name}" for place in places for name in names}
+    for place, epoch in places.items():
+        lines = [read_lines(folder / place / f"{name}.txt") for name in ("hyp", "ref", "src")]
+        assert lines == [as_lines(translate(SENTENCES, epoch)), REFERENCES, SOURCES]
+    scores = sorted(read_scores(folder), key=lambda score: (score["step"], score["stage"] == "test"))
     assert [(score["step"], score["key"]) for score in scores] == [(6, "val_bleu"), (12, "val_bleu"), (12, "test_bleu")]
     assert scores[-1]["score"] == bleu.results["test_bleu"].score
 
@@ -142,28 +135,26 @@ def test_weights_of_a_checkpoint_are_at_its_step(tmp_path: Path) -> None:
         trainer = fit(tmp_path, bleu, checkpoint, module=module, max_epochs=2)
         trainer.save_checkpoint(tmp_path / "weights.ckpt", weights_only=True)
         assert Path(checkpoint.best_model_path).name == "step=6.ckpt"
-        last = (folder / "step-0000012.txt").read_bytes()
+        last = read_files(folder / "step-0000012")
         trainer.validate(module, make_loader(), ckpt_path="best", verbose=False)
         # The toy module translates better in its third epoch.
-        assert {path.name for path in folder.glob("*.txt")} == {
-            *("ref.txt", "step-0000006.txt", "step-0000006-2.txt", "step-0000012.txt")
-        }
+        assert {path.name for path in folder.iterdir()} == {"step-0000006", "step-0000006-2", "step-0000012"}
         trainer.validate(module, make_loader(SENTENCES[:3]), verbose=False)  # the module still has these weights
-        assert len(read_lines(folder / "step-0000006-3.txt")) == 3
-        assert (folder / "step-0000012.txt").read_bytes() == last
+        assert len(read_lines(folder / "step-0000006-3" / "hyp.txt")) == 3
+        assert read_files(folder / "step-0000012") == last
         trainer.validate(make_module(step=return_text), make_loader(SENTENCES[:2]), verbose=False)  # another module
-        assert len(read_lines(folder / "step-0000012-2.txt")) == 2
+        assert len(read_lines(folder / "step-0000012-2" / "hyp.txt")) == 2
         other = make_trainer(tmp_path, bleu)
         other.test(module, make_loader(), ckpt_path=checkpoint.best_model_path, verbose=False)
-        assert (tmp_path / "t" / "test" / "step-0000006.txt").exists()
+        assert (tmp_path / "t" / "test" / "step-0000006").exists()
         other = make_trainer(tmp_path, make_callback(translations=tmp_path / "t"))
         other.test(make_module(step=return_text), make_loader(), ckpt_path=tmp_path / "weights.ckpt", verbose=False)
         stepless = torch.load(checkpoint.best_model_path, weights_only=False)
         del stepless["global_step"]
         torch.save(stepless, tmp_path / "stepless.ckpt")
         other.test(make_module(step=return_text), make_loader(), ckpt_path=tmp_path / "stepless.ckpt", verbose=False)
-    places = [(line["step"], line["epoch"]) for line in read_scores(tmp_path / "t" / "scores.jsonl")]
-    assert places == [(6, 0), (12, 1), (6, 0), (6, 0), (12, 2), (6, 0), (0, None), (0, 0)]
+    places = sorted((line["stage"], line["step"], line["epoch"] or 0) for line in read_scores(tmp_path / "t"))
+    assert places == [("test", 0, 0), ("test", 6, 0), *[("val", 6, 0)] * 3, ("val", 12, 1), ("val", 12, 2)]
 
 
 @pytest.mark.parametrize("resumed", [True, False])
@@ -175,9 +166,9 @@ def test_weights_are_at_their_step_in_a_fit_after_a_validation_of_a_checkpoint(r
     trainer.validate(module, make_loader(), ckpt_path=path, verbose=False)  # is no obstacle
     trainer.fit(module, make_loader(), make_loader(), ckpt_path=path if resumed else None)
     trainer.test(module, make_loader(), verbose=False)
-    files = {file.relative_to(tmp_path / "t").as_posix() for file in (tmp_path / "t").rglob("step-*.txt")}
-    last = "step-0000012.txt" if resumed else "step-0000006.txt"
-    assert files == {"val/step-0000006.txt", f"val/{last}", f"test/{last}"}
+    places = {path.relative_to(tmp_path / "t").as_posix() for path in (tmp_path / "t").rglob("step-*")}
+    last = "step-0000012" if resumed else "step-0000006"
+    assert places == {"val/step-0000006", f"val/{last}", f"test/{last}"}
 
 
 @pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to("nowhere/at/all")])
@@ -192,7 +183,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_before_the_training(make: A
 def test_translations_are_written_to_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     validate(tmp_path, make_callback(translations="~/t"), step=return_text)
-    assert read_lines(tmp_path / "t" / "val" / "ref.txt") == REFERENCES
+    assert read_lines(tmp_path / "t" / "val" / "step-0000000" / "ref.txt") == REFERENCES
 
 
 def test_sources_that_cannot_be_decoded_are_an_error_in_the_sanity_check(tmp_path: Path) -> None:
@@ -207,20 +198,6 @@ def test_sources_that_cannot_be_decoded_are_an_error_in_the_sanity_check(tmp_pat
     with pytest.raises(IndexError):
         trainer.fit(make_module(step=step), make_loader(), make_loader())
     assert trainer.global_step == 0
-
-
-def test_other_references_in_the_same_folder_are_warned_about(tmp_path: Path) -> None:
-    bleu = make_callback(translations=tmp_path / "t")
-    fit(tmp_path, bleu, max_epochs=1)
-    trainer = make_trainer(tmp_path, bleu)
-
-    def validate() -> None:
-        trainer.validate(make_module(), make_loader(SENTENCES[1:]), verbose=False)  # at step 0 instead of 6
-
-    message = "Translations of other steps there no longer match them"
-    assert len(collect_warnings(validate, message=message)) == 1
-    assert collect_warnings(validate, message=message) == []
-    assert read_lines(tmp_path / "t" / "val" / "ref.txt") == REFERENCES[1:]
 
 
 # Several processes
@@ -248,14 +225,13 @@ def test_samples_and_files_are_those_of_one_process(tmp_path: Path) -> None:
     assert shown[1] == shown[2] == shown[3]
     panels, _, files = shown[1]
     assert [len(read_table(panel)) for panel in panels] == [1, 1, 5, 5, 6, 6, 6]
-    assert files["val/37-4/src.txt"].decode() == "".join(f"{line}\n" for line in SOURCES)
-    assert files["val/unbatched/ref.txt"].decode() == "".join(f"{line}\n" for line in REFERENCES[:13])
+    assert files["val/step-0000000/37-4/src.txt"].decode() == "".join(f"{line}\n" for line in SOURCES)
+    assert files["val/step-0000000/unbatched/ref.txt"].decode() == "".join(f"{line}\n" for line in REFERENCES[:13])
 
 
 WRONG = {
     "0/val": "ValueError: 'translations' must be a folder for files",
-    "1/scores.jsonl/x": "IsADirectoryError",
-    "2/val/step-0000000.txt/x": "IsADirectoryError",  # the path is that of a folder
+    "1/scores.jsonl": "ValueError: '1' has a record of an earlier version",
 }
 """Files in the way of what is written, and the errors."""
 
@@ -269,7 +245,7 @@ class DownLogger(PanelLogger):
 def find_errors(folder: Path) -> list[str]:
     """The errors of validations in one of two processes."""
     options: dict[str, Any] = {"strategy": "ddp", "devices": 2}
-    errors = [try_to(validate, folder, make_callback(translations=folder / f"{i}"), **options) for i in range(3)]
+    errors = [try_to(validate, folder, make_callback(translations=folder / f"{i}"), **options) for i in range(2)]
     warnings.filterwarnings("error", message="DownLogger cannot show samples")
     errors.append(try_to(validate, folder, make_callback(loggers=[DownLogger(folder)]), **options))
     return [*errors, try_to(validate, folder, make_callback(), step=lambda batch, epoch: None, **options)]
@@ -288,4 +264,3 @@ def test_every_process_raises_the_error_of_process_0(tmp_path: Path) -> None:
     assert [error.partition(start)[:2] for error, start in zip(first, WRONG.values())] == [
         ("", one) for one in WRONG.values()
     ]
-    assert list(tmp_path.rglob("*.part")) == []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -160,7 +162,7 @@ def test_resamples_without_words_are_left_out(tmp_path: Path, capsys: pytest.Cap
     evaluator.start()
     evaluator.update(["a c", *["a"] * 39], ["a b", *[""] * 39])
     evaluator.finish(100)
-    assert main(["compare", str(tmp_path / "val/step-0000100.txt"), "--json"]) == 0
+    assert main(["compare", str(tmp_path / "val/step-0000100"), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     (system,) = printed["metrics"]["wer"]["systems"].values()
     assert (system["score"], system["low"] <= 20 <= system["high"]) == (20, True)
@@ -218,19 +220,22 @@ def test_a_run_shows_its_validations_and_the_worst_sentences_of_the_best(
     assert "<svg" in (tmp_path / "run.html").read_text(encoding="utf-8")
 
 
-def test_a_run_may_be_in_a_folder_of_translations_and_those_of_the_best_may_be_deleted(
+def test_a_run_may_be_in_a_folder_of_translations_and_those_of_the_best_may_be_spoiled(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_run(tmp_path / "run" / "translations")
-    (tmp_path / "run/translations/val/step-0000200.txt").unlink()
+    (tmp_path / "run/translations/val/step-0000200/sentences.jsonl").unlink()
     assert main(["show", str(tmp_path / "run")]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("run\n")
-    assert "Sentences of step 300\n\nThe translations of the best validation, step 200, were deleted." in printed
+    assert re.search(r"Sentences of step 200\n\n.* No such file or directory: .*/step-0000200/sentences.jsonl", printed)
+    shutil.rmtree(tmp_path / "run/translations/val/step-0000200")
+    assert main(["show", str(tmp_path / "run")]) == 0
+    assert "step 200" not in capsys.readouterr().out
 
 
 def test_the_last_validation_of_a_loader_at_a_step_counts_whole(tmp_path: Path) -> None:
-    """With other groups and metrics than the one before; that of another loader stays, and half a line is skipped."""
+    """With other groups and metrics than the one before; that of another loader stays."""
     for loaders, options, groups in (
         ({"news": None}, {"metrics": {"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}}, ["a", "b"] * 20),
         ({"talks": None}, {"metrics": CorpusBLEU()}, None),
@@ -240,12 +245,10 @@ def test_the_last_validation_of_a_loader_at_a_step_counts_whole(tmp_path: Path) 
         evaluator.start(loaders)
         evaluator.update(NEW, REFERENCES, group=groups)
         evaluator.finish(100)
-    with (tmp_path / "scores.jsonl").open("a") as file:
-        file.write('{"format": 1, "key": "val_b')
-    with pytest.warns(UserWarning, match="has 1 line that cannot be read"):
-        talks, news = read_run(tmp_path).validations
-    assert [*talks.scores] == ["val_bleu/talks", "val_bleu"]
-    assert [*news.scores] == [f"val_bleu{name}" for name in ("/news", "/news/b", "/news/c", "/news/mean", "")]
+    (validation,) = read_run(tmp_path).validations
+    of_news = [f"val_bleu/news{name}" for name in ("", "/b", "/c", "/mean")]
+    assert {*validation.scores} - {"val_chrf"} == {"val_bleu", "val_bleu/talks", *of_news}
+    assert validation.score("val_chrf") is None  # no loader has it any more
 
 
 def test_a_run_is_shown_where_the_package_of_a_metric_is_missing(
@@ -259,17 +262,24 @@ def test_a_run_is_shown_where_the_package_of_a_metric_is_missing(
     assert main(["show", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert " 100" in printed
-    assert "val/step-0000100.txt: WER needs rapidfuzz, which is not installed" in printed
+    assert "WER needs rapidfuzz, which is not installed" in printed
 
 
 def test_of_very_many_validations_the_latest_are_in_the_table_and_the_page_stays_small(tmp_path: Path) -> None:
-    lines = []
+    score: dict[str, Any] = {
+        "key": "val_bleu",
+        "loader": "",
+        "group": None,
+        "mean_of": [],
+        "metric": "bleu",
+        "class": "CorpusBLEU",
+    }
+    score |= {"higher_is_better": True, "percent": True, "interval": {"low": 1.0, "high": 60.0, "confidence": 0.95}}
     for step in range(1, 3001):
-        line = {"format": 1, "stage": "val", "step": step, "epoch": None, "key": "val_bleu", "file": None}
-        line |= {"metric": "bleu", "class": "CorpusBLEU", "score": 99.0 if step == 7 else step % 50}
-        line |= {"higher_is_better": True, "percent": True, "interval": {"low": 1.0, "high": 60.0, "confidence": 0.95}}
-        lines.append(json.dumps(line))
-    (tmp_path / "scores.jsonl").write_text("\n".join(lines) + "\n")
+        score |= {"forms": [], "score": 99.0 if step == 7 else step % 50}
+        validation = {"format": 1, "stage": "val", "step": step, "epoch": None, "loaders": [], "scores": [score]}
+        (tmp_path / "val" / f"step-{step:07}").mkdir(parents=True)
+        (tmp_path / "val" / f"step-{step:07}" / "scores.json").write_text(json.dumps(validation))
     run = read_run(tmp_path)
     rows = [line.split()[0] for line in str(run).splitlines() if line.split()[:1] and line.split()[0].startswith("2,9")]
     assert rows == [f"2,{step}" for step in range(961, 1000)]
@@ -285,7 +295,8 @@ def test_of_very_many_validations_the_latest_are_in_the_table_and_the_page_stays
     ("arguments", "message"),
     [
         ("compare missing.txt -r reference.txt", "No such file or directory: 'missing.txt'"),
-        ("compare . -r reference.txt", "a folder has no lines: pass a file of translations in it, such as val/"),
+        ("compare . -r reference.txt", "'.' has no validations: pass the folder that 'translations' was set to"),
+        ("compare old.txt -r .", "a folder has no lines: pass a file in it, such as ref.txt"),
         ("compare latin1.txt -r reference.txt", "'latin1.txt' is not UTF-8: line 1 has the byte 0xe9"),
         ("compare old.txt -m rouge -r reference.txt", "argument -m/--metric: invalid choice: 'rouge'"),
         ("compare old.txt -r reference.txt -n -1", "argument -n/--examples: must be 0 or more, got -1"),
@@ -294,10 +305,10 @@ def test_of_very_many_validations_the_latest_are_in_the_table_and_the_page_stays
         ("compare missing.txt --html no/a.html", "there is no such folder: 'no'"),
         ("show missing --html .", "Is a directory: '.'"),
         ("compare old.txt -r reference.txt -t zz", "'tokenizer' must be a callable or one of"),
-        ("compare", "the following arguments are required: [NAME=]FILE"),
+        ("compare", "the following arguments are required: [NAME=]PATH"),
         ("score old.txt", "invalid choice: 'score'"),
         ("show missing", "there is no such folder: 'missing'"),
-        ("show .", "'.' has no scores.jsonl: pass the folder that 'translations' was set to"),
+        ("show .", "'.' has no validations: pass the folder that 'translations' was set to"),
     ],
 )
 def test_an_error_is_one_line_and_exit_code_2(

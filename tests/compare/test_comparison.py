@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 import pickle
 import random
 import re
@@ -21,7 +21,6 @@ from lightning_bleu.compare import Comparison, compare_systems
 from lightning_bleu.compare.comparison import ChangeCounts
 from lightning_bleu.core.resampling import PairedTest
 from lightning_bleu.tasks import TER as LightningTER
-from tests.helpers.files import read_scores
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.resampling import draw_resamples
 from tests.helpers.systems import pick
@@ -77,12 +76,12 @@ def score(name: str, hypotheses: list[str], references: list[str]) -> float:
 
 
 def record(folder: Path, system: list[str], **options: Any) -> Path:
-    """Write the record of a run; the file of its translations has the line breaks of sentences as spaces."""
+    """Write the record of a run, and return the folder of its loader."""
     evaluator = Evaluator(translations=folder, **{"metrics": make_metrics()} | options)
     evaluator.start({"odd/even": None})
     evaluator.update(system, REFERENCES, source=SOURCES)
     evaluator.finish(500)
-    return folder / "val/odd%2Feven/step-0000500.txt"
+    return folder / "val/step-0000500/odd%2Feven"
 
 
 def one_line(lines: list[str]) -> list[str]:
@@ -101,12 +100,11 @@ def scores_of(comparison: Comparison, system: str) -> dict[str, float]:
 
 def check_test(test: PairedTest, name: str, system: list[str], baseline: list[str], seed: int) -> None:
     """Check a paired bootstrap against the definition: the scores of the same resamples of both systems."""
-    lines, other_lines, references = (one_line(side) for side in (system, baseline, REFERENCES))
     differences = []
-    for numbers in draw_resamples(test.trials, len(references), seed):
-        resampled = [pick(side, numbers) for side in (lines, other_lines, references)]
+    for numbers in draw_resamples(test.trials, len(REFERENCES), seed):
+        resampled = [pick(side, numbers) for side in (system, baseline, REFERENCES)]
         differences.append(score(name, resampled[0], resampled[2]) - score(name, resampled[1], resampled[2]))
-    scores = score(name, lines, references), score(name, other_lines, references)
+    scores = score(name, system, REFERENCES), score(name, baseline, REFERENCES)
     assert (test.score_a, test.score_b) == pytest.approx(scores)
     sizes = np.abs(differences)
     is_as_large = sizes - sizes.mean() >= abs(scores[0] - scores[1])
@@ -124,14 +122,9 @@ def test_different_numbers_of_references_score_as_logged(tmp_path: Path) -> None
     evaluator.start()
     evaluator.update(A[:3], references)
     results = evaluator.finish(1)
-    table = tmp_path / "val/step-0000001.tsv"
-    comparison = compare_systems({"a": table.with_suffix(".txt")})
+    comparison = compare_systems({"a": tmp_path})
     assert scores_of(comparison, "a") == {name: results[f"val_{name}"].score for name in metrics}
-    written = table.read_text()
-    for spoiled in ("references\n1\n", written.replace("2", "two"), written.replace("2", "0"), ""):
-        table.write_text(spoiled)
-        with pytest.warns(UserWarning, match="ter"):
-            assert scores_of(compare_systems({"a": table.with_suffix(".txt")}), "a") != scores_of(comparison, "a")
+    assert comparison.texts.references == references
 
 
 def test_files_of_runs_have_the_metrics_and_the_scores_of_their_records(tmp_path: Path) -> None:
@@ -145,15 +138,13 @@ def test_files_of_runs_have_the_metrics_and_the_scores_of_their_records(tmp_path
     assert [*comparison.tests] == ["signs", "chrf", "errors"]
     for name, recorded_tests in recorded.tests.items():
         assert recorded_tests == comparison.tests[name]
-    for line in read_scores(tmp_path / "a" / "scores.jsonl"):
-        assert line["file"] == ("val/odd%2Feven/step-0000500.txt" if "/odd/even" in line["key"] else None)
     for name, tests in comparison.tests.items():
         check_test(tests["b"], name, B, A, seed=5)
-    assert comparison.texts.hypotheses == {"a": one_line(A), "b": one_line(B)}
-    assert comparison.texts.references == [[line] for line in one_line(REFERENCES)]
-    assert comparison.texts.sources == one_line(SOURCES)
+    assert comparison.texts.hypotheses == {"a": A, "b": B}
+    assert comparison.texts.references == [[line] for line in REFERENCES]
+    assert comparison.texts.sources == SOURCES
     # A list, and other metrics, are compared with a file in the same way.
-    own = compare(one_line(A), files[1], metrics=make_metrics(), **options)
+    own = compare(A, files[1], metrics=make_metrics(), **options)
     for name in ("signs", "chrf"):
         assert own.tests[name] == comparison.tests[name]
 
@@ -200,51 +191,74 @@ def test_a_record_of_other_metrics_alone_names_them_and_is_scored_by_bleu_and_ch
     with pytest.warns(UserWarning, match=f"^{message}") as said:
         comparison = compare(*files)
     assert len(said) == 1
-    assert comparison.tests == compare(one_line(A), one_line(B), references=one_line(REFERENCES)).tests
+    assert comparison.tests == compare(A, B, references=REFERENCES).tests
     assert [*comparison.tests] == ["bleu", "chrf"]
 
 
-def spoil_line(file: Path, number: int, change: Callable[[bytes], bytes]) -> None:
-    """Change a line of the record of a file, from 0."""
-    path = file.parents[2] / "scores.jsonl"
-    lines = path.read_bytes().splitlines()
-    lines[number] = change(lines[number])
-    path.write_bytes(b"\n".join(lines))
+def change_score(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change the first score in the record of a loader."""
+    path = folder.parent / "scores.json"
+    validation = json.loads(path.read_text())
+    change(validation["scores"][0])
+    path.write_text(json.dumps(validation))
 
 
-@pytest.mark.parametrize("old", [b'{"step": 500}', b"", b'{"format": 2}'])
-def test_a_file_that_no_line_of_a_record_names_is_any_file(old: bytes, tmp_path: Path) -> None:
-    """It may begin with a byte order mark, and end its lines as in Windows."""
-    file = record(tmp_path, A, metrics=CorpusBLEU(tokenizer="char"))
-    spoil_line(file, 0, lambda line: old)
-    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n"))
-    comparison = compare_systems({"a": file})
-    assert comparison.metrics == ["bleu", "chrf"]
-    assert comparison.texts.hypotheses["a"] == one_line(A)
+def test_a_file_of_a_record_is_an_error_that_names_its_folder(tmp_path: Path) -> None:
+    """Its texts may have been scored by another tokenizer. As references, it is any file."""
+    folder = record(tmp_path, A, metrics=CorpusBLEU(tokenizer="char"))
+    with pytest.raises(ValueError, match=r"hyp.txt' is in a record: pass its folder, '.*odd%2Feven'$"):
+        compare_systems({"a": folder / "hyp.txt"})
+    comparison = compare_systems({"a": one_line(A)}, references=folder / "ref.txt")
+    assert comparison.signatures["bleu"].count("tok:13a") == 1
 
 
-def test_a_line_of_another_program_and_a_pipe_are_no_record(tmp_path: Path) -> None:
-    file = tmp_path / "run" / "a.txt"
-    file.parent.mkdir()
-    file.write_bytes(b"\xef\xbb\xbfa b\r\nc\r\n")
-    (tmp_path / "scores.jsonl").write_text('{"loss": 0.5}\n')
-    if hasattr(os, "mkfifo"):
-        os.mkfifo(file.with_name("scores.jsonl"))
-    assert compare_systems({"a": file}, references=["a b", "c"]).texts.hypotheses == {"a": ["a b", "c"]}
+@pytest.mark.parametrize("name", [".", "val", "val/step-0000500", "val/step-0000500/odd%2Feven"])
+def test_a_run_a_validation_and_its_only_loader_are_the_same_system(name: str, tmp_path: Path) -> None:
+    folder = record(tmp_path, A, metrics=CorpusBLEU(tokenizer="char"))
+    comparison = compare_systems({"a": tmp_path / name})
+    assert comparison.signatures["bleu"].count("tok:char") == 1
+    assert comparison.texts.files == {"a": folder}
+    assert str(comparison).rstrip().endswith("/step-0000500/odd%2Feven")  # says which one
 
 
-def test_a_run_whose_folder_is_a_link_is_recorded(tmp_path: Path) -> None:
-    file = record(tmp_path / "run", A, metrics=CorpusBLEU(tokenizer="char"))
-    (tmp_path / "run" / "val").rename(tmp_path / "elsewhere")
-    (tmp_path / "run" / "val").symlink_to(tmp_path / "elsewhere")
-    assert compare_systems({"a": file}).signatures["bleu"].count("tok:char") == 1
+def test_of_a_run_the_best_step_is_compared(tmp_path: Path) -> None:
+    for number, system in enumerate((B, A, B)):
+        evaluator = Evaluator(CorpusBLEU(), translations=tmp_path)
+        evaluator.start()
+        evaluator.update(system, REFERENCES)
+        evaluator.finish(number)
+    comparison = compare(tmp_path, tmp_path / "val" / "step-0000002")
+    assert (comparison.texts.hypotheses["a"], comparison.texts.hypotheses["b"]) == (A, B)
+    with pytest.raises(ValueError, match=r"^'a' and 'b' are the same file: pass each system once"):
+        compare(tmp_path, tmp_path / "val" / "step-0000001")
+
+
+def test_a_validation_with_several_loaders_is_an_error_that_lists_them(tmp_path: Path) -> None:
+    evaluator = Evaluator(CorpusBLEU(), translations=tmp_path)
+    evaluator.start({"news": None, "talks": None})
+    for number in range(2):
+        evaluator.update(A, REFERENCES, dataloader_idx=number)
+    evaluator.finish(500)
+    for path in (tmp_path, tmp_path / "val" / "step-0000500"):
+        with pytest.raises(ValueError, match=r"has 2 loaders: pass the folder of one .*0500/news, .*0500/talks$"):
+            compare_systems({"a": path})
+    assert compare_systems({"a": tmp_path / "val/step-0000500/talks"}).metrics == ["bleu"]
+
+
+def test_systems_of_different_references_need_those_to_compare_with(tmp_path: Path) -> None:
+    folder = record(tmp_path / "run", A, metrics=CorpusBLEU())
+    for name, lines in {"a": A, "ref": [*REFERENCES[1:], "x"]}.items():
+        (tmp_path / f"{name}.txt").write_text("".join(f"{line}\n" for line in one_line(lines)))
+    with pytest.raises(ValueError, match=r"^the systems have different references: pass references=..."):
+        compare(folder, tmp_path / "a.txt")
+    compare(folder, tmp_path / "a.txt", references=REFERENCES)
 
 
 def test_settings_of_a_record_never_download_a_model(tmp_path: Path) -> None:
-    file = record(tmp_path, A, metrics=CorpusBLEU())
-    spoil_line(file, 0, lambda line: line.replace(b'"tokenizer": "13a"', b'"tokenizer": "flores200"'))
+    folder = record(tmp_path, A, metrics=CorpusBLEU())
+    change_score(folder, lambda score: score["settings"].update(tokenizer="flores200"))
     with pytest.raises(ValueError, match="the tokenizer 'flores200' may need to download a model"):
-        compare_systems({"a": file})
+        compare_systems({"a": folder})
 
 
 @pytest.mark.parametrize(
@@ -279,10 +293,10 @@ def test_columns_of_other_libraries_are_lists() -> None:
         compare_systems({"a": A}, REFERENCES)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("settings", [b"null", b"{}"])
-def test_unknown_settings_of_a_metric_are_not_the_default_ones(settings: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [None, {}])
+def test_unknown_settings_of_a_metric_are_not_the_default_ones(settings: Any, tmp_path: Path) -> None:
     file = record(tmp_path, A, metrics=CorpusBLEU())
-    spoil_line(file, 0, lambda line: line.partition(b'"settings": ')[0] + b'"settings": ' + settings + b"}")
+    change_score(file, lambda score: score.update(settings=settings))
     with pytest.raises(ValueError, match=r"^pass metrics={'bleu': ...}, because its settings cannot be read: "):
         compare_systems({"a": file})
 
@@ -335,28 +349,27 @@ def test_a_line_of_a_file_ends_with_a_line_feed_only(tmp_path: Path) -> None:
 STRANGE = {
     "a byte order mark": ("\ufeffthe cat sat", "\ufeffthe cat sits"),
     "a byte order mark of one side": ("\ufeffthe cat", "the cat"),
-    "U+2028": ("a b\u2028c d", "a b\u2028c e"),
+    "line breaks": ("a\r\nb\u2028c-\nd", "a b\u2028c-\ne"),
     "a carriage return": ("one, two\rthree", "one, two\rthree!"),
     "tabs and control characters": ("a\tb\x00\x1f c", "a\tb\x00\x1f d"),
-    "a lone surrogate": ("a \ud800 c", "a \ud800 d"),
+    "a lone surrogate": ("a \ud800 c", "a ? d"),
     "no words": ("", "a b"),
 }
-"""Hypotheses and references whose scores are those of their files."""
+"""Hypotheses and references whose record scores as they were logged."""
 
 
 @pytest.mark.parametrize(("hypothesis", "reference"), STRANGE.values(), ids=STRANGE)
 @pytest.mark.parametrize("place", [0, 1])
-def test_files_of_an_evaluator_have_the_scores_that_it_logged(
+def test_folders_of_an_evaluator_have_the_scores_that_it_logged(
     hypothesis: str, reference: str, place: int, tmp_path: Path
 ) -> None:
-    """Where line breaks are spaces for the metric, and characters that cannot be encoded are on both sides."""
     metrics: Any = {"bleu": CorpusBLEU(max_order=2), "chrf": CorpusCHRF(), "spaces": CorpusCHRF(whitespace=True)}
     results, file = write_file(metrics, tmp_path, *insert(place, hypothesis, reference))
     comparison = compare_systems({"a": file})
     assert comparison.metrics == [*metrics]
     scores = scores_of(comparison, "a")
     for name, of_file in scores.items():
-        assert of_file == pytest.approx(results[f"val_{name}"].score, abs=1e-12)
+        assert of_file == results[f"val_{name}"].score
     assert 0 < scores["bleu"] < 1
 
 
@@ -369,11 +382,11 @@ def insert(place: int, hypothesis: Any, reference: Any, other: Any = "x y z") ->
 
 
 def write_file(metrics: Any, folder: Path, hypotheses: Any, references: Any) -> tuple[Any, Path]:
-    """The results of a validation, and the file that it wrote."""
+    """The results of a validation, and the folder that it wrote."""
     evaluator = Evaluator(metrics, translations=folder)
     evaluator.start()
     evaluator.update(hypotheses, references)
-    return evaluator.finish(5), folder / "val" / "step-0000005.txt"
+    return evaluator.finish(5), folder / "val" / "step-0000005"
 
 
 TOKENS: dict[str, tuple[Any, Any, Any]] = {
@@ -401,41 +414,18 @@ def test_tokens_of_an_evaluator_are_read_as_tokens(
     assert comparison.texts.hypotheses["a"] == [" ".join(map(str, tokens)) for tokens in (hypothesis, other, other)]
 
 
-REPLACED = (
-    "line breaks inside sentences and characters that cannot be encoded are replaced in files, or the file or its "
-)
-
-
-@pytest.mark.parametrize(
-    ("metrics", "corpus", "cause"),
-    [
-        ({"m": CorpusCHRF(whitespace=True, char_order=2)}, insert(0, "a\u2028b", "a b"), REPLACED),
-        ({"m": CorpusCHRF(whitespace=True, char_order=2)}, insert(0, "a\r\nb", "a b"), REPLACED),
-        (
-            {"m": CorpusBLEU(max_order=1)},
-            insert(0, ["a b", "c"], ["a d", "c"], ["x"]),
-            "tokens were scored, and some of them may contain spaces",
-        ),
-    ],
-)
-def test_one_warning_has_both_scores_and_the_cause_if_a_file_does_not_have_the_recorded_score(
-    metrics: Any, corpus: Any, cause: str, tmp_path: Path
-) -> None:
-    evaluator = Evaluator(metrics, translations=tmp_path)
-    evaluator.start()
-    evaluator.update(*corpus)
-    recorded = evaluator.finish(5)["val_m"].score
-    file = tmp_path / "val" / "step-0000005.txt"
-    with pytest.warns(UserWarning, match="^The record of ") as said:
-        comparison = compare_systems({"a": file})
-    assert len(said) == 1
-    of_file = scores_of(comparison, "a")["m"]
-    assert of_file != pytest.approx(recorded)
-    message = str(said[0].message)
-    assert f"step-0000005.txt' has 'm' = {recorded}, but its file scores {of_file}: {cause}" in message
-    assert message.endswith(". The files are compared as they are.")
+def test_a_warning_has_both_scores_if_a_record_does_not_have_the_score_that_was_logged(tmp_path: Path) -> None:
+    """Such as of tokens that contain spaces."""
+    metric = CorpusBLEU(max_order=1)
+    results, folder = write_file({"m": metric}, tmp_path, *insert(0, ["a b", "c"], ["a d", "c"], ["x"]))
+    with pytest.warns(UserWarning, match=r"^'.*step-0000005' has 'm' = ") as said:
+        comparison = compare_systems({"a": folder})
+    (message,) = [str(one.message) for one in said]
+    own, recorded = scores_of(comparison, "a")["m"], results["val_m"].score
+    assert own != pytest.approx(recorded)
+    assert f"'m' = {recorded}, but its sentences score {own}: " in message
     # What the user passes is not compared with the record.
-    assert compare_systems({"a": file}, metrics=metrics).metrics == ["m"]
+    assert compare_systems({"a": folder}, metrics={"m": metric}).metrics == ["m"]
 
 
 # Several systems

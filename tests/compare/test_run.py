@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch.multiprocessing.spawn import start_processes
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, Evaluator
-from lightning_bleu.compare import compare_systems
 from tests.helpers.callback_metrics import corpus_of, return_sentences
 from tests.helpers.files import limit_files, read_files, read_scores
 from tests.helpers.lightning import fit, make_loader
@@ -62,11 +58,8 @@ class Loop:
         return self.evaluator.finish(0)["val_bleu"]
 
     def read(self) -> tuple[Any, Any, Any]:
-        """The results, the state, and the lines of the record. A line that is cut short is none."""
-        scores = self.folder / "scores.jsonl"
-        content = scores.read_bytes() if scores.exists() else b""
-        lines = content.rpartition(b"\n")[0].split(b"\n")
-        return dict(self.evaluator.results), to_plain(self.evaluator.state_dict()), lines
+        """The results, the state, and the record."""
+        return dict(self.evaluator.results), to_plain(self.evaluator.state_dict()), read_files(self.folder)
 
 
 class LightningLoop(Loop):
@@ -102,12 +95,8 @@ def fail_in_the_translations(loop: Loop) -> AbstractContextManager[Any]:
 
 
 def fail_in_the_scores(loop: Loop) -> AbstractContextManager[Any]:
-    """The translations fit, and the first line of scores does not."""
-    scores = loop.folder / "scores.jsonl"
-    if not scores.exists():
-        loop.folder.mkdir(exist_ok=True)
-        scores.write_bytes(b'{"format": 0}' + b" " * 10_000 + b"\n")  # as much as files of translations may have
-    return limit_files(scores.stat().st_size + 300)
+    """The translations fit, and the scores do not."""
+    return limit_files(3 * SIZE * 60)
 
 
 @pytest.mark.parametrize("fail", [fail_in_a_later_metric, fail_in_the_translations, fail_in_the_scores])
@@ -149,161 +138,6 @@ def test_a_logger_that_fails_does_not_undo_what_is_written(tmp_path: Path) -> No
     evaluator.update(*corpus_of(range(SIZE))[:2])
     with pytest.raises(UserWarning, match="offline"):
         evaluator.finish(1)
-    (line,) = read_scores(tmp_path / "scores.jsonl")
+    (line,) = read_scores(tmp_path)
     assert line["score"] == evaluator.results["val_bleu"].score
     assert [*evaluator.state_dict()["best"]] == ["val_bleu"]
-
-
-# A process that is killed
-
-KILLED = 9
-
-
-def kill_at(number: int) -> None:
-    """Kill this process before the write with a number: of half a file, of the rest, of a name, or of a deletion."""
-    numbers = iter(range(number))
-    open_path, write_path, unlink_path = Path.open, Path.write_bytes, Path.unlink
-    replace_path, link_path = os.replace, os.link
-
-    def live() -> None:
-        if next(numbers, None) is None:
-            os._exit(KILLED)
-
-    class Appended:
-        """A file that takes at most 200 bytes at once."""
-
-        def __init__(self, file: Any) -> None:
-            self.file = file
-
-        def __enter__(self) -> Any:
-            return self
-
-        def __exit__(self, *args: object) -> None:
-            self.file.close()
-
-        def write(self, content: Any) -> int:
-            live()
-            written: int = self.file.write(bytes(content)[:200])
-            return written
-
-    def open_file(path: Path, mode: str = "r", *args: Any, **options: Any) -> Any:
-        file = open_path(path, mode, *args, **options)
-        return Appended(file) if "a" in mode else file
-
-    def write_bytes(path: Path, content: bytes) -> int:
-        live()
-        write_path(path, content[: len(content) // 2])
-        live()
-        return write_path(path, content)
-
-    def unlink(path: Path, **options: Any) -> None:
-        live()
-        unlink_path(path, **options)
-
-    def replace(*args: Any) -> None:
-        live()
-        replace_path(*args)
-
-    def link(*args: Any) -> None:
-        live()
-        link_path(*args)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "open", open_file)
-        patch.setattr(Path, "write_bytes", write_bytes)
-        patch.setattr(Path, "unlink", unlink)
-        patch.setattr(os, "replace", replace)
-        patch.setattr(os, "link", link)
-        run_validations(Evaluator(CorpusBLEU(), samples=0, translations=Path.cwd()), [2])
-    os._exit(0)
-
-
-def run_validations(evaluator: Evaluator, steps: list[int]) -> None:
-    """Validations with other translations in each step."""
-    for step in steps:
-        validate(evaluator, step, epoch=step)
-
-
-def validate(evaluator: Evaluator, step: int, epoch: int) -> None:
-    """A validation with the translations of an epoch."""
-    hypotheses, references, sources = corpus_of(range(5), epoch)
-    evaluator.start()
-    evaluator.update(hypotheses, references, source=sources)
-    evaluator.finish(step)
-
-
-def kill_at_each_write(_: int, folder: Path) -> None:
-    """Run a first validation, and kill the second one at each of its writes, until it ends."""
-    for number in range(1000):
-        child = os.fork()
-        if child == 0:
-            own_folder = folder / f"{number}"
-            own_folder.mkdir()
-            os.chdir(own_folder)
-            run_validations(Evaluator(CorpusBLEU(), samples=0, translations=own_folder), [1])
-            kill_at(number)
-        _, status = os.waitpid(child, 0)
-        if status == 0:
-            return
-        assert os.waitstatus_to_exitcode(status) == KILLED
-
-
-@pytest.mark.slow
-def test_a_run_that_is_killed_between_any_two_writes_loses_nothing_that_is_complete(tmp_path: Path) -> None:
-    start_processes(kill_at_each_write, (tmp_path,), nprocs=1, start_method="forkserver")  # type: ignore[no-untyped-call]
-    folders = sorted(tmp_path.iterdir(), key=lambda folder: int(folder.name))
-    assert len(folders) > 15
-    recorded = []
-    for folder in folders:
-        recorded.append(check_record(folder))
-        # The run goes on, and repeats the validation that was killed.
-        run_validations(Evaluator(CorpusBLEU(), samples=0, translations=folder), [2, 3])
-        assert check_record(folder) == 3
-        assert not [*folder.rglob(".*")]
-        last_files = {f"val/step-0000003.{suffix}" for suffix in ("txt", "tsv")}
-        files = {path for path in read_files(folder) if "step-" in path}
-        assert last_files <= files
-        names = {Path(path).stem for path in files - last_files}
-        assert {"step-0000001", "step-0000002"} <= names <= {"step-0000001", "step-0000002", "step-0000002-2"}
-    assert sorted({*recorded}) == [1, 2]
-    assert recorded == sorted(recorded)
-
-
-def check_record(folder: Path) -> int:
-    """Check that the last line of a record has a file, which has its score; returns its step."""
-    content = (folder / "scores.jsonl").read_bytes()
-    texts = content.split(b"\n")
-    lines = []
-    for text in texts:
-        with suppress(ValueError):
-            lines.append(json.loads(text))
-    assert len(texts) - 1 - len(lines) <= 1  # at most one half line
-    file = folder / lines[-1]["file"]
-    has_half_line = len(lines) < sum(map(bool, texts))
-    expected = pytest.warns(UserWarning, match="has 1 line that cannot be read") if has_half_line else nullcontext()
-    with expected:
-        comparison = compare_systems({"file": file})
-    assert comparison.intervals["bleu"]["file"].score == lines[-1]["score"]
-    step: int = lines[-1]["step"]
-    return step
-
-
-# Deleted translations
-
-
-@pytest.mark.parametrize("reopens", [False, True])
-def test_a_run_that_goes_back_does_not_give_the_name_of_a_deleted_file_again(reopens: bool, tmp_path: Path) -> None:
-    """Otherwise, an old line would point to other translations."""
-    files: list[str] = []
-    evaluator = Evaluator(CorpusBLEU(), samples=0, translations=tmp_path)
-    for number, step in enumerate([1, 2, 1, 2, 1]):
-        if reopens:
-            evaluator = Evaluator(CorpusBLEU(), samples=0, translations=tmp_path)
-        validate(evaluator, step, epoch=number % 3)
-        lines = read_scores(tmp_path / "scores.jsonl")
-        files.append(lines[-1]["file"])
-        last = tmp_path / files[-1]
-        assert compare_systems({"last": last}).intervals["bleu"]["last"].score == lines[-1]["score"]
-        last.unlink()
-    names = ["step-0000001", "step-0000002", "step-0000001-2", "step-0000002-2", "step-0000001-3"]
-    assert files == [f"val/{name}.txt" for name in names]

@@ -584,7 +584,7 @@ def test_a_subclass_may_have_options_of_its_own(tmp_path: Path) -> None:
     assert repr(metrics["cased"]) == "WrongWords(count)"
     pickled = pickle.loads(pickle.dumps(metrics["lowered"]))
     assert evaluate(Evaluator({"lowered": pickled}), capitals)["val_lowered"] == results["val_lowered"]
-    assert {line["class"] for line in read_scores(tmp_path / "scores.jsonl")} == {"WrongWords"}
+    assert {line["class"] for line in read_scores(tmp_path)} == {"WrongWords"}
 
 
 HERE = "tests.evaluation.test_functions"

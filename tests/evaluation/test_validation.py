@@ -15,7 +15,7 @@ from lightning_bleu.evaluation.names import Name, Naming
 from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.validation import Validation
 from tests.helpers.callback_metrics import corpus_of, exact
-from tests.helpers.files import read_scores
+from tests.helpers.files import read_scores, read_sentences
 from tests.helpers.metrics import bleu_components_of
 from tests.helpers.systems import TARGET as REFERENCES
 from tests.helpers.systems import A, B
@@ -143,26 +143,25 @@ def test_labels_change_no_other_number() -> None:
     assert outcomes[0][1]["bleu"].comparison.difference != 0
 
 
-def test_the_record_has_lines_without_files_for_groups_and_means(tmp_path: Path) -> None:
+def test_the_record_has_the_scores_of_groups_and_means(tmp_path: Path) -> None:
     metrics: dict[str, Any] = {"bleu": CorpusBLEU(percent=True), "f": exact, "ter": TER()}
     evaluator = Evaluator(metrics, translations=tmp_path)
     results = evaluate(evaluator, group=["many", "few", "many", "many"], index=[3, 2, 1, 0])
-    lines = {line["key"]: line for line in read_scores(tmp_path / "scores.jsonl")}
+    lines = {line["key"]: line for line in read_scores(tmp_path)}
     assert lines.keys() == results.keys()
     for name in metrics:
         loader, group, mean = (lines[f"val_{name}{part}"] for part in ("", "/many", "/mean"))
-        assert (loader["file"], group["file"], mean["file"]) == ("val/step-0000001.txt", None, None)
+        assert (loader["group"], group["group"], mean["group"]) == (None, "many", "mean")
+        assert mean["mean_of"] == [f"val_{name}/few", f"val_{name}/many"]
         assert {key: group[key] for key in results["val_bleu"].to_dict()} == results[f"val_{name}/many"].to_dict()
         for key in ("step", "epoch", "metric", "class", "forms", "settings"):
             assert group[key] == loader[key]
         assert mean["class"] == loader["class"]
         assert (mean["settings"], mean["forms"]) == (None, [])
-    assert sorted(path.name for path in (tmp_path / "val").iterdir()) == [
-        *("ref.txt", "step-0000001.tsv", "step-0000001.txt")
-    ]
-    rows = [line.split("\t") for line in (tmp_path / "val" / "step-0000001.tsv").read_text().splitlines()]
-    assert rows[0] == ["index", "group", "bleu", "f"]
-    assert [row[:2] for row in rows[1:]] == [["0", "many"], ["1", "many"], ["2", "few"], ["3", "many"]]
+    sentences = read_sentences(tmp_path / "val" / "step-0000001")
+    places = [(sentence["index"], sentence["group"], [*sentence["scores"]]) for sentence in sentences]
+    groups = ["many", "many", "few", "many"]
+    assert places == [(number, group, ["bleu", "f"]) for number, group in enumerate(groups)]
 
 
 # Two scores of one name

@@ -30,6 +30,7 @@ HOSTILE: list[Any] = [
     *([], [1], ["a"], {}, {"a": 1}, [[[]]], {"low": "a"}, {"high": {}}),
 ]
 """Values that a line may have anywhere."""
+SCORES, SENTENCES = "val/step-0000002/scores.json", "val/step-0000002/sentences.jsonl"
 _TEXTS = [f"the cat {number} sat" for number in range(6)]
 
 
@@ -54,7 +55,10 @@ def _read_files() -> dict[str, bytes]:
 
 
 def edit(value: Any, rng: random.Random) -> Any:
-    """A line with another value in some place."""
+    """A value with another one in some place."""
+    if isinstance(value, list) and value and rng.random() < 0.9:
+        place = rng.randrange(len(value))
+        return [*value[:place], edit(value[place], rng), *value[place + 1 :]]
     if isinstance(value, dict) and value and rng.random() < 0.9:
         key = rng.choice([*value])
         if rng.random() < 0.1:
@@ -64,9 +68,9 @@ def edit(value: Any, rng: random.Random) -> Any:
 
 
 def edit_record(content: bytes, rng: random.Random) -> bytes:
-    """Lines with other values in some places."""
+    """Lines of JSON with other values in some places."""
     lines = [json.loads(line) for line in content.splitlines()]
-    edited = [edit(line, rng) if rng.random() < 0.5 else line for line in lines]
+    edited = [edit(line, rng) if rng.random() < 0.5 or len(lines) == 1 else line for line in lines]
     return b"".join(f"{json.dumps(line)}\n".encode() for line in edited)
 
 
@@ -94,13 +98,14 @@ class Case:
             with _offline(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 read_run(folder).to_html()
-                for arguments in (["show", str(folder)], ["compare", *map(str, sorted(folder.glob("val/step*.txt")))]):
+                validations = map(str, sorted(folder.glob("val/step*")))
+                for arguments in (["show", str(folder)], ["compare", *validations], ["compare", str(folder)]):
                     _check_command([*arguments, "-n", "1"])
         finally:
             shutil.rmtree(folder)
 
     def describe(self) -> str:
-        return f"{self.files['scores.jsonl']!r}"
+        return f"{self.files[SCORES]!r} {self.files[SENTENCES]!r}"
 
 
 def _check_command(arguments: list[str]) -> None:
@@ -116,22 +121,19 @@ def _check_command(arguments: list[str]) -> None:
 
 
 def make(choices: Choices) -> Case:
-    """A run whose record was edited, or cut off somewhere after its first line."""
-    rng = random.Random(int.from_bytes(bytes(choices.byte() for _ in range(4)), "big"))
-    content = read_record()
+    """A run whose files were edited, or cut off somewhere."""
+    return make_case(random.Random(int.from_bytes(bytes(choices.byte() for _ in range(4)), "big")))
+
+
+def make_case(rng: random.Random) -> Case:
+    """A run with two validations, of which a file was edited or cut off."""
+    files = dict(_read_files())
+    name = rng.choice([SCORES, SENTENCES])
     if rng.random() < 0.25:
-        return make_case(content[: rng.randrange(content.index(b"\n"), len(content))])
-    return make_case(edit_record(content, rng))
-
-
-def read_record() -> bytes:
-    """The record of a run with two validations."""
-    return _read_files()["scores.jsonl"]
-
-
-def make_case(record: bytes) -> Case:
-    """That run with another record."""
-    return Case(_read_files() | {"scores.jsonl": record})
+        files[name] = files[name][: rng.randrange(len(files[name]))]
+    else:
+        files[name] = edit_record(files[name], rng)
+    return Case(files)
 
 
 TARGET = Target("record", make, round_size=6)

@@ -4,42 +4,34 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import resource
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lightning_bleu.core.batch import Sentence
-from lightning_bleu.observers.record import TranslationFiles
-
-
-def write_translations(
-    sentences: Sequence[Sentence], folder: Path, step: int, *, taken: Sequence[Path] = (), **columns: Any
-) -> bool:
-    """Write the files of a loader, and return whether those of other steps no longer match the references."""
-    with TranslationFiles(folder.parent) as files:
-        files.add(sentences, folder, step, **columns)
-        files.place(taken)
-        return files.replace_shared() == [folder]
-
 
 def read_files(folder: Path) -> dict[str, bytes]:
-    """All files below a folder by path, without temporary ones."""
-    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("[!.]*") if path.is_file()}
-    return {
-        name: _without_ids(content) if name.endswith("scores.jsonl") else content for name, content in files.items()
-    }
+    """All files below a folder by path, without hidden ones."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("[!.]*") if path.is_file()}
 
 
-def _without_ids(lines: bytes) -> bytes:
-    """Lines of a record without the ids of their validations, which always differ."""
-    return re.sub(rb'"validation": "\w+"', b'"validation": "id"', lines)
+def read_validations(run: Path) -> list[dict[str, Any]]:
+    """The scores of each validation, in the order of the paths."""
+    return [json.loads(path.read_text()) for path in sorted(run.rglob("step-*/scores.json"))]
 
 
-def read_scores(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file of scores."""
-    return [json.loads(line) for line in path.read_text().splitlines() if line]
+def read_scores(run: Path) -> list[dict[str, Any]]:
+    """Each score of each validation, with the step and the epoch."""
+    return [
+        {"stage": validation["stage"], "step": validation["step"], "epoch": validation["epoch"]} | score
+        for validation in read_validations(run)
+        for score in validation["scores"]
+    ]
+
+
+def read_sentences(folder: Path) -> list[dict[str, Any]]:
+    """The sentences of a loader."""
+    return [json.loads(line) for line in (folder / "sentences.jsonl").read_text().splitlines()]
 
 
 @contextlib.contextmanager

@@ -82,7 +82,7 @@ def evaluate_compare_and_read() -> None:
             evaluator.update(hypotheses, target, dataloader_idx=1)
             evaluator.finish(step=len(evaluator.results))
         read_run(folder)
-        systems = {path.parent.name: str(path) for path in Path(folder).rglob("*.txt") if "ref" not in path.name}
+        systems = {path.parent.name: str(path.parent) for path in Path(folder).rglob("hyp.txt")}
         compare_systems(dict([*systems.items()][:2]))
     compare_systems({"one": preds, "two": target}, references=target, metrics=metrics)
 

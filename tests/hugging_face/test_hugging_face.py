@@ -95,7 +95,7 @@ def evaluate_matrix(folder: Path, kinds: list[str], workers: list[int], sizes: l
             else:
                 found[name] = "" if contains(scores, expected_scores(items)) else f"{scores}"
                 if in_order and trainer.is_world_process_zero():
-                    lines = (files / "eval" / "step-0000000.txt").read_text().splitlines()
+                    lines = (files / "eval" / "step-0000000" / "hyp.txt").read_text().splitlines()
                     found[name] += "" if lines == texts_of(items)[0] else "order"
     return found
 
@@ -268,9 +268,8 @@ def test_intervals_and_files_are_those_of_one_process(found: tuple[list[Scores],
         expected |= {f"eval_{name[4:]}_low": low, f"eval_{name[4:]}_high": high}
     assert all(contains(process["files"], expected | expected_scores(ITEMS)) for process in found[0])
     files = read_files(found[1] / "files")
-    assert files.pop("scores.jsonl").count(b"\n") == 3
-    assert files["eval/step-0000000.tsv"].startswith(b"bleu\tchrf\tsource\n")
-    texts = [files[f"eval/{name}.txt"].decode().splitlines() for name in ("step-0000000", "ref", "src")]
+    assert b'"scores": {"bleu": ' in files["eval/step-0000000/sentences.jsonl"]
+    texts = [files[f"eval/step-0000000/{name}.txt"].decode().splitlines() for name in ("hyp", "ref", "src")]
     assert texts == [hypotheses, [line for [line] in references], sources]
 
 
@@ -290,11 +289,11 @@ def test_evaluations_lose_nothing(found: tuple[list[Scores], Path]) -> None:
         )
         assert "two scores would be logged as 'eval_bleu_length_ratio': rename a metric" in process["one name"]
     # The evaluation inside the other has a folder of its own, and so has each trial of a search.
-    paths = (path.relative_to(found[1]).as_posix() for path in found[1].glob("*/**/step-*[01].txt"))
+    paths = (path.relative_to(found[1]).as_posix() for path in found[1].glob("*/**/step-*[01]"))
     assert {path for path in paths if not path.startswith("files/")} == {
-        *(f"run/translations/{name}/step-0000000.txt" for name in ("eval", "inner")),
-        *(f"search/{trial}/translations/eval/step-0000001.txt" for trial in ("run-0", "run-1")),
-        *(f"own/{trial}/eval/step-0000001.txt" for trial in ("run-0", "run-1")),
+        *(f"run/translations/{name}/step-0000000" for name in ("eval", "inner")),
+        *(f"search/{trial}/translations/eval/step-0000001" for trial in ("run-0", "run-1")),
+        *(f"own/{trial}/eval/step-0000001" for trial in ("run-0", "run-1")),
     }
 
 
@@ -321,7 +320,7 @@ def train(folder: Path) -> Scores:
     found["log"] = [line for line in trainer.state.log_history if "eval_one_bleu" in line]
     trainer.evaluate()
     trainer.predict(OTHERS)
-    found["files"] = sorted(path.name for path in Path("run/translations/eval_one").glob("*.txt"))
+    found["files"] = sorted(path.name for path in Path("run/translations/eval_one").iterdir())
     found["same run again"] = error_of(ValueError, make(make_evaluator(translations=True)).train)
 
     resumed = make(make_evaluator(translations=True, compare_to="best"), max_steps=4)
@@ -344,7 +343,7 @@ def train(folder: Path) -> Scores:
     stopped.evaluate([item | {"generated": item["labels"]} for item in ITEMS], metric_key_prefix="eval_one")
     after = read_files(Path("stopped/translations"))
     found["overwritten"] = [name for name in before if not after[name].startswith(before[name])]
-    found["new"] = sorted(name for name in after.keys() - before.keys() if name.endswith("txt"))
+    found["new"] = sorted(name for name in after.keys() - before.keys() if name.endswith("hyp.txt"))
     found["same best"] = json.dumps(best, default=str) == json.dumps(evaluator.state_dict(), default=str)
     return found
 
@@ -364,17 +363,17 @@ def test_the_best_weights_have_their_step_and_a_resumed_run_is_compared(processe
         assert [line["eval_one_bleu_best"] for line in found["log"]] == [best] * 3
         assert [line["eval_one_bleu_p_value"] < 0.1 for line in found["log"]] == [False, True, True]
         # The best weights are from step 1; here, they translate like those of step 3, and nothing is overwritten.
-        names = ["step-0000001-2.txt", "step-0000001.txt", "step-0000002.txt", "step-0000003.txt"]
-        assert found["files"] == ["ref.txt", "src.txt", *names]
+        names = ["step-0000001-2", "step-0000001", "step-0000002", "step-0000003"]
+        assert found["files"] == names
         assert "or resume that run with trainer.train(resume_from_checkpoint=...)" in found["same run again"]
         assert found["resumed"]["eval_one_bleu"] == best != found["resumed"]["eval_two_bleu"]
         assert contains(found["after an interruption"], expected_scores(ITEMS, "eval_one"))
         assert not found["overwritten"]
-        assert found["new"] == ["eval_one/step-0000002-2.txt", "eval_one/step-0000002.txt"]
+        assert found["new"] == ["eval_one/step-0000002-2/hyp.txt", "eval_one/step-0000002/hyp.txt"]
         assert found["same best"]
-    lines = read_scores(tmp_path / "run" / "translations" / "scores.jsonl")
+    lines = read_scores(tmp_path / "run" / "translations")
     steps = {name: [line["step"] for line in lines if line["key"] == name] for name in ("eval_one_bleu", "test_bleu")}
-    assert steps == {"eval_one_bleu": [1, 2, 3, 1, 3, 4], "test_bleu": [1]}
+    assert steps == {"eval_one_bleu": [1, 1, 2, 3, 3, 4], "test_bleu": [1]}
     assert (lines[0]["epoch"], lines[-1]["epoch"]) == (found["log"][0]["epoch"], 4 * found["log"][0]["epoch"])
 
 

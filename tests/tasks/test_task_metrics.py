@@ -29,7 +29,7 @@ from lightning_bleu.compare import compare_systems
 from lightning_bleu.compare.known_metrics import find_class
 from lightning_bleu.tasks import CER, ROUGE, TER, WER, ExactMatch
 from tests.helpers.corpora import read_lines, read_systems
-from tests.helpers.files import read_scores
+from tests.helpers.files import read_scores, read_sentences
 
 
 def evaluate(metric: Any, hypotheses: Any, references: Any, **options: Any) -> dict[str, float]:
@@ -316,8 +316,8 @@ def test_they_have_everything_that_bleu_has(tmp_path: Path) -> None:
             if result.comparison is not None:
                 is_better = result.comparison.difference * (1 if result.higher_is_better else -1)
                 assert is_better > 0 or key == "exact_match"
-    table = (tmp_path / "val" / "step-0000001.tsv").read_text()
-    assert table.partition("\n")[0].split("\t") == ["group", *KEYS]
+    sentence = read_sentences(tmp_path / "val" / "step-0000001")[0]
+    assert [*sentence["scores"]] == KEYS
 
 
 def test_a_record_has_their_settings_from_which_systems_are_compared(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_a_record_has_their_settings_from_which_systems_are_compared(tmp_path: P
         evaluator.start()
         evaluator.update(system, REFERENCES)
         results = evaluator.finish(step)
-        files[name] = tmp_path / "val" / f"step-{step:07}.txt"
+        files[name] = tmp_path / "val" / f"step-{step:07}"
     recorded = compare_systems(files)
     assert recorded.tests == compare_systems(files, metrics=metrics).tests
     assert recorded.metrics == [*KEYS, "normal", "stemmed/rouge2"]
@@ -340,7 +340,7 @@ def test_a_record_has_their_settings_from_which_systems_are_compared(tmp_path: P
         assert intervals["b"].percent is True
     _, worse = recorded.changed("wer", "b", 3)
     assert worse
-    lines = {line["key"]: line for line in read_scores(tmp_path / "scores.jsonl")}
+    lines = {line["key"]: line for line in read_scores(tmp_path)[-len(results) :]}
     for key, line in lines.items():
         report: Any = results[key].report
         assert find_class(line["class"]) is not None
@@ -363,7 +363,7 @@ def test_other_metrics_with_the_same_class_names_are_left_out(tmp_path: Path) ->
     evaluator.update(A, REFERENCES)
     evaluator.finish(0)
     with pytest.warns(UserWarning, match=r"The record has scores of \['own', 'theirs'\], which are not compared"):
-        comparison = compare_systems({"a": tmp_path / "val" / "step-0000000.txt", "b": B})
+        comparison = compare_systems({"a": tmp_path / "val" / "step-0000000", "b": B})
     assert [*comparison.metrics] == ["ours"]
 
 
@@ -374,7 +374,7 @@ def test_a_function_in_the_record_must_be_passed_again(tmp_path: Path) -> None:
         evaluator.start()
         evaluator.update(A, REFERENCES)
         evaluator.finish(0)
-        file = folder / "val" / "step-0000000.txt"
+        file = folder / "val" / "step-0000000"
         with pytest.raises(ValueError, match=rf"^pass metrics={{'m': ...}}, because its .* read: '{option}' must be"):
             compare_systems({"a": file, "b": B})
         assert compare_systems({"a": file, "b": B}, metrics={"m": metric}).metrics
@@ -386,7 +386,7 @@ def test_normalize_is_applied_to_both_sides_and_samples_show_what_was_written(ki
     normalized = evaluate(kind(normalize=str.lower), ["A b", "c D"], [["a b"], ["d d", "C D"]], translations=tmp_path)
     assert plain != normalized or kind is ROUGE  # which lowercases anyway
     assert normalized == evaluate(kind(), ["a b", "c d"], [["a b"], ["d d", "c d"]])
-    assert (tmp_path / "val" / "step-0000000.txt").read_text() == "A b\nc D\n"
+    assert (tmp_path / "val" / "step-0000000" / "hyp.txt").read_text() == "A b\nc D\n"
 
 
 @pytest.mark.parametrize("metric", make_metrics().values(), ids=make_metrics())

@@ -1,0 +1,123 @@
+"""The validations in the record of a run, and the best of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lightning_bleu.core.messages import WarnOnce
+from lightning_bleu.evaluation.findings import Finding
+from lightning_bleu.observers.recorded import find_validations, read_validation
+
+
+@dataclass(frozen=True)
+class RecordedValidation:
+    """A validation in the record of a run.
+
+    Attributes:
+        stage: ``"val"`` or ``"test"``; in Trainers of Transformers, ``"eval"``, or ``"eval_news"`` for a
+            dataset with a name.
+        step: the number of training steps before it.
+        epoch: the epoch; None if it is unknown.
+        scores: its scores in ``scores.json``, by logged name.
+        folders: the folders of its sentences, by the names of the loaders.
+        findings: what stands out in its texts.
+    """
+
+    stage: str
+    step: int
+    epoch: float | None
+    scores: Mapping[str, dict[str, Any]]
+    folders: Mapping[str, Path]
+    findings: Sequence[Finding]
+
+    def score(self, key: str) -> float | None:
+        """The score with a logged name; None if there is none."""
+        line = self.scores.get(key)
+        return None if line is None else line["score"]
+
+
+def read_validations(run: Path) -> list[RecordedValidation]:
+    """The validations of a run, one per step: of each loader, the last one. Tests come last.
+
+    Those that cannot be read are skipped with a warning.
+
+    Raises:
+        ValueError: if none can be read.
+    """
+    validations_by_step: dict[tuple[Path, int], RecordedValidation] = {}
+    warn = WarnOnce()
+    for path in find_validations(run):
+        try:
+            validation = read_validation(path)
+        except (ValueError, OSError) as error:
+            warn(f"{error}. This validation is skipped, and others that cannot be read", "unreadable")
+            continue
+        step = (path.parent, validation["step"])
+        validations_by_step[step] = _merge(validations_by_step.get(step), validation)
+    if not validations_by_step:
+        raise ValueError(f"no validation in {str(run)!r} can be read")
+    return sorted(validations_by_step.values(), key=lambda one: (is_test(one.stage), one.stage, one.step))
+
+
+def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any]) -> RecordedValidation:
+    """A validation, with what the one before it has of other loaders at the same step."""
+    folders = {loader["name"]: loader["folder"] for loader in later["loaders"]}
+    findings = []
+    for loader in later["loaders"]:
+        findings += [Finding(finding["key"], finding["message"], loader["name"]) for finding in loader["findings"]]
+    lines = {line["key"]: line for line in later["scores"]}
+    if earlier is not None:
+        findings = [finding for finding in earlier.findings if finding.where not in folders] + findings
+        lines = {key: line for key, line in earlier.scores.items() if line["loader"] not in folders} | lines
+        for key, line in lines.items():
+            if line["loader"] is None:
+                members = dict.fromkeys([*earlier.scores.get(key, line)["mean_of"], *line["mean_of"]])
+                lines[key] = _average(line, [lines[member] for member in members if member in lines])
+        folders = {**earlier.folders, **folders}
+    return RecordedValidation(later["stage"], later["step"], later["epoch"], lines, folders, findings)
+
+
+def _average(mean: dict[str, Any], lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A mean over loaders; computed again if it is that of other scores than these."""
+    keys = [line["key"] for line in lines]
+    if mean["mean_of"] == keys:
+        return mean
+    values = [line["score"] for line in lines]
+    value = None if None in values or not values else math.fsum(values) / len(values)
+    return {**mean, "mean_of": keys, "score": value, "interval": None, "comparison": None}
+
+
+def is_test(stage: str) -> bool:
+    """Whether a stage is a test, which Trainers of Transformers name after its dataset: ``"test_news"``."""
+    return stage == "test" or stage.startswith("test_")
+
+
+def find_main_key(validations: Sequence[RecordedValidation]) -> str:
+    """The name of the score of all sentences of the first metric that has a direction; empty if there is none."""
+    lines = [line for one in validations for line in one.scores.values() if line["higher_is_better"] is not None]
+    keys = [line["key"] for line in lines if line["metric"] == lines[0]["metric"]]
+    return min(keys, key=len, default="")  # those of loaders, groups, and scores are longer
+
+
+def find_best(validations: Sequence[RecordedValidation], key: str) -> RecordedValidation | None:
+    """The validation with the best score; None if there is none, or if neither higher nor lower is better."""
+    best = None
+    best_gain = -math.inf
+    for validation in validations:
+        score = validation.score(key)
+        if score is None or validation.scores[key]["higher_is_better"] is None:
+            continue
+        gain = score if validation.scores[key]["higher_is_better"] else -score
+        if gain > best_gain:
+            best, best_gain = validation, gain
+    return best
+
+
+def choose_validation(validations: Sequence[RecordedValidation]) -> RecordedValidation:
+    """The best validation by the main score; without one, the latest. Tests count only if there is nothing else."""
+    candidates = [validation for validation in validations if not is_test(validation.stage)] or validations
+    return find_best(candidates, find_main_key(candidates)) or candidates[-1]
