@@ -264,8 +264,10 @@ def _check(value: Any, kind: Any, key: str = "the value") -> None:
             _check(value, arguments[0], key)
         return
     is_object = hasattr(kind, "__annotations__")
-    expected = dict if is_object else get_origin(kind) or kind
-    if type(value) is not expected and not (kind is float and type(value) is int):
+    expected: list[Any] = [dict if is_object else get_origin(kind) or kind]
+    if kind is float:
+        expected.append(int)
+    if type(value) not in expected:
         raise ValueError(f"{key} has the wrong type")
     if arguments:
         for item in value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,7 +109,7 @@ class Outcome(NamedTuple):
     read: list[Sentence]
     statistics: list[list[int]]
     text_count: int
-    groups: dict[str, list[int]]
+    groups: Mapping[str, Sequence[int]]
 
 
 def summarize(counting: Counting, rows: list[int] | None = None) -> Outcome:
