@@ -91,7 +91,7 @@ def test_samples_are_sentences_with_their_scores() -> None:
     assert "#3  bleu 0.0  chrf " in str(samples)
     frame = pandas.DataFrame(samples.to_dicts())
     assert frame.kind.tolist() == ["worst"] * 2 + ["first"] * 3
-    assert [*frame.columns[:6]] == ["kind", "number", "group", "bleu", "chrf", "er"]
+    assert [*frame.columns[:6]] == ["kind", "number", "id", "group", "bleu", "chrf"]
 
 
 def test_every_loader_has_samples_by_its_name() -> None:
