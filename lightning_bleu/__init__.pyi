@@ -3,10 +3,10 @@ from .callback import BLEUCallback
 from .chrf import CHRFScore, corpus_chrf, sentence_chrf
 from .core.conventions import CONVENTIONS, Convention
 from .core.resampling import Interval, PairedTest
-from .evaluation.findings import Finding
-from .evaluation.functions import FunctionMetric
-from .evaluation.positions import distributed_mask
-from .evaluation.result import Result
+from .evaluation.input.positions import distributed_mask
+from .evaluation.metrics.functions import FunctionMetric
+from .evaluation.scores.result import Result
+from .evaluation.texts.findings import Finding
 from .evaluator import Evaluator
 from .metrics import CorpusBLEU, CorpusCHRF
 from .observers.results import Results

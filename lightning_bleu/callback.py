@@ -15,19 +15,19 @@ from torchmetrics import Metric
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.processes import run_in_process_0
 from lightning_bleu.core.scoring import float_type
-from lightning_bleu.evaluation.callables import call_with_third
+from lightning_bleu.evaluation.input.loaders import Origin
+from lightning_bleu.evaluation.input.outputs import read_step, suspect_keys
 from lightning_bleu.evaluation.lightning_internals import (
     find_loaders,
     logged_names,
     logged_step,
     restart_validation,
 )
-from lightning_bleu.evaluation.loaders import Origin
+from lightning_bleu.evaluation.metrics.callables import call_with_third
 from lightning_bleu.evaluation.monitors import suspect_early_saving, suspect_monitors
 from lightning_bleu.evaluation.names import STEPS, check_names, name_loaders
 from lightning_bleu.evaluation.options import EvaluatorOptions, MetricsByName, check_names_of_options, show_options
-from lightning_bleu.evaluation.outputs import read_step, suspect_keys
-from lightning_bleu.evaluation.validation import Outcome
+from lightning_bleu.evaluation.scores.validation import Outcome
 from lightning_bleu.evaluator import Evaluator, Plan, StartedValidation
 from lightning_bleu.observers.dashboard import Dashboard
 from lightning_bleu.observers.results import Results

@@ -28,13 +28,12 @@ from lightning_bleu.core.messages import WarnOnce, check_choice
 from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.processes import exchange, process_count, run_in_process_0
 from lightning_bleu.core.settings import Decoder, Settings, check_integer, to_plain
-from lightning_bleu.evaluation.best import BestValidations, SavedLoaders, check_state, suspect_few_sentences, to_saved
-from lightning_bleu.evaluation.choices import choose_sentences
-from lightning_bleu.evaluation.collector import SentenceCollector
-from lightning_bleu.evaluation.evidence import MAX_IDS
-from lightning_bleu.evaluation.findings import select_warnings
-from lightning_bleu.evaluation.loaders import CALL, Loader, Origin
-from lightning_bleu.evaluation.metric_facts import (
+from lightning_bleu.evaluation.input.collector import SentenceCollector
+from lightning_bleu.evaluation.input.loaders import CALL, Loader, Origin
+from lightning_bleu.evaluation.input.outputs import Output
+from lightning_bleu.evaluation.input.positions import prepare_loader
+from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
+from lightning_bleu.evaluation.metrics.shared_facts import (
     check_parts,
     reserved_names,
     shared_reading,
@@ -51,13 +50,20 @@ from lightning_bleu.evaluation.options import (
     make_namings,
     show_options,
 )
-from lightning_bleu.evaluation.outputs import Output
-from lightning_bleu.evaluation.passed_metrics import read_metrics
-from lightning_bleu.evaluation.positions import prepare_loader
-from lightning_bleu.evaluation.scores import score_loaders
-from lightning_bleu.evaluation.sentences import Joined, Share
-from lightning_bleu.evaluation.uncertainty import add_intervals
-from lightning_bleu.evaluation.validation import Outcome, Validation, group_by_loader, name_numbers
+from lightning_bleu.evaluation.scores.best import (
+    BestValidations,
+    SavedLoaders,
+    check_state,
+    suspect_few_sentences,
+    to_saved,
+)
+from lightning_bleu.evaluation.scores.scored import score_loaders
+from lightning_bleu.evaluation.scores.sentences import Joined, Share
+from lightning_bleu.evaluation.scores.uncertainty import add_intervals
+from lightning_bleu.evaluation.scores.validation import Outcome, Validation, group_by_loader, name_numbers
+from lightning_bleu.evaluation.texts.choices import choose_sentences
+from lightning_bleu.evaluation.texts.evidence import MAX_IDS
+from lightning_bleu.evaluation.texts.findings import select_warnings
 from lightning_bleu.metrics import CorpusBLEU
 from lightning_bleu.observers.dashboard import Dashboard
 from lightning_bleu.observers.loggers import check_loggers

@@ -20,7 +20,7 @@ import lightning_bleu.hugging_face
 import lightning_bleu.tasks
 from lightning_bleu import BLEUCallback, Evaluator, FunctionMetric
 from lightning_bleu.compare.command import parse_arguments
-from lightning_bleu.evaluation.outputs import Output
+from lightning_bleu.evaluation.input.outputs import Output
 from tests.helpers.examples import EXAMPLES, run_script
 from tests.helpers.pages import blocks, parse, run_page
 

@@ -26,7 +26,7 @@ from lightning_bleu.compare import compare_systems
 from lightning_bleu.compare.known_metrics import find_class
 from lightning_bleu.core.evaluator_metric import count_sentences
 from lightning_bleu.core.forms import InputCounts
-from lightning_bleu.evaluation.choices import find_worst
+from lightning_bleu.evaluation.texts.choices import find_worst
 from tests.helpers.corpora import random_text
 from tests.helpers.error_rate import CorpusErrorRate
 from tests.helpers.metrics import BLEU, BOTH, CHRF, KINDS, A, B, Kind, check_unchanged_by, contents, gather_with

@@ -23,7 +23,7 @@ import lightning_bleu.hugging_face
 import lightning_bleu.tasks
 from lightning_bleu.compare.known_metrics import find_class
 from lightning_bleu.core.corpus_metric import CorpusMetric
-from lightning_bleu.evaluation.passed_metrics import read_metrics
+from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
 from tests.helpers.metrics import BOTH, KINDS
 
 ROOT = Path(__file__).parents[1]

@@ -19,7 +19,7 @@ from lightning_bleu import (
     Sample,
     Samples,
 )
-from lightning_bleu.evaluation.functions import FunctionScore
+from lightning_bleu.evaluation.metrics.functions import FunctionScore
 from lightning_bleu.views.marks import Line
 from tests.helpers.hostile import TEXTS
 

@@ -14,9 +14,9 @@ from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.messages import check_choice
 from lightning_bleu.core.resampling import Interval, PairedTest
 from lightning_bleu.core.verdict import Verdict, holm, judge, max_p_value, resamples_needed
-from lightning_bleu.evaluation.choices import drop_repeats, find_changed, find_gains, find_worst
-from lightning_bleu.evaluation.findings import Finding
-from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.evaluation.scores.sentences import SentenceRows
+from lightning_bleu.evaluation.texts.choices import drop_repeats, find_changed, find_gains, find_worst
+from lightning_bleu.evaluation.texts.findings import Finding
 from lightning_bleu.observers.samples import Sample, score_samples, split_line
 from lightning_bleu.views.blocks import View
 from lightning_bleu.views.marks import Line

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.scoring import describe_directions, format_in_unit
-from lightning_bleu.evaluation.findings import describe_findings
+from lightning_bleu.evaluation.texts.findings import describe_findings
 from lightning_bleu.observers.samples import label_references
 from lightning_bleu.views.blocks import (
     Block,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lightning_bleu.core.messages import WarnOnce
-from lightning_bleu.evaluation.findings import Finding
+from lightning_bleu.evaluation.texts.findings import Finding
 from lightning_bleu.observers.recorded import find_validations, read_validation
 
 

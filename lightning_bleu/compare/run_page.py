@@ -11,7 +11,7 @@ from lightning_bleu.compare.recorded_validations import RecordedValidation, choo
 from lightning_bleu.compare.systems import compare_texts
 from lightning_bleu.compare.texts import read_systems
 from lightning_bleu.core.scoring import describe_directions, format_in_unit
-from lightning_bleu.evaluation.findings import describe_findings
+from lightning_bleu.evaluation.texts.findings import describe_findings
 from lightning_bleu.observers.recorded import name_run
 from lightning_bleu.views.blocks import Block, Cell, Chart, Heading, Note, Point, Table, TableCell, View
 from lightning_bleu.views.text import MAX_ROWS

@@ -22,16 +22,16 @@ from lightning_bleu.core.resampling import (
     interval_of,
 )
 from lightning_bleu.core.verdict import default_resamples
-from lightning_bleu.evaluation.collector import SentenceCollector
-from lightning_bleu.evaluation.findings import Finding, select_warnings
-from lightning_bleu.evaluation.functions import FunctionMetric
-from lightning_bleu.evaluation.loaders import Loader
-from lightning_bleu.evaluation.metric_facts import shared_reading
+from lightning_bleu.evaluation.input.collector import SentenceCollector
+from lightning_bleu.evaluation.input.loaders import Loader
+from lightning_bleu.evaluation.input.outputs import Output
+from lightning_bleu.evaluation.metrics.functions import FunctionMetric
+from lightning_bleu.evaluation.metrics.shared_facts import shared_reading
 from lightning_bleu.evaluation.names import Name
-from lightning_bleu.evaluation.outputs import Output
-from lightning_bleu.evaluation.scores import Scored, score_loaders
-from lightning_bleu.evaluation.sentences import SentenceRows
-from lightning_bleu.evaluation.uncertainty import resample
+from lightning_bleu.evaluation.scores.scored import Scored, score_loaders
+from lightning_bleu.evaluation.scores.sentences import SentenceRows
+from lightning_bleu.evaluation.scores.uncertainty import resample
+from lightning_bleu.evaluation.texts.findings import Finding, select_warnings
 from lightning_bleu.observers.samples import find_bleu
 
 if TYPE_CHECKING:
@@ -96,7 +96,9 @@ def compare_systems(
     texts = read_systems(systems, references, sources)
     by_name = None
     if metrics is not None:
-        from lightning_bleu.evaluation.passed_metrics import read_metrics  # imports torchmetrics, which takes seconds
+        from lightning_bleu.evaluation.metrics.passed_metrics import (
+            read_metrics,  # imports torchmetrics, which takes seconds
+        )
 
         by_name = read_metrics(metrics)
     return compare_texts(texts, by_name, confidence=confidence, resamples=resamples, seed=seed)

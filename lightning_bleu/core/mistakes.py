@@ -2,7 +2,7 @@
 
 Each check takes a few microseconds per batch, and must not fire in correct use. A mistake is a key and a message. The
 message may quote the input, but the key is always the same, so that each mistake can be reported once. What only a
-whole validation shows is a finding: :mod:`lightning_bleu.evaluation.findings`.
+whole validation shows is a finding: :mod:`lightning_bleu.evaluation.texts.findings`.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.scoring import Component
 from lightning_bleu.evaluation.lightning_internals import saving_steps
-from lightning_bleu.evaluation.metric_facts import known_scorers, list_components
+from lightning_bleu.evaluation.metrics.shared_facts import known_scorers, list_components
 from lightning_bleu.evaluation.names import Naming
-from lightning_bleu.evaluation.result import STATISTICS
+from lightning_bleu.evaluation.scores.result import STATISTICS
 
 
 class LoggedNumber(NamedTuple):
@@ -35,7 +35,7 @@ def describe_number(logged: str, naming: Naming, metrics: Mapping[str, Evaluator
 
     Example:
         >>> from lightning_bleu import CorpusBLEU
-        >>> from lightning_bleu.evaluation.passed_metrics import read_metrics
+        >>> from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
         >>> metrics = read_metrics(CorpusBLEU(percent=True))
         >>> describe_number("val_bleu/news/difference", Naming(), metrics)
         LoggedNumber(higher_is_better=True, unit=None)

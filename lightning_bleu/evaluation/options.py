@@ -17,7 +17,7 @@ from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.messages import check_choice
 from lightning_bleu.core.resampling import check_share
 from lightning_bleu.core.settings import Decoder, Settings, check_integer, describe, unknown_options
-from lightning_bleu.evaluation.metric_facts import known_scorers
+from lightning_bleu.evaluation.metrics.shared_facts import known_scorers
 from lightning_bleu.evaluation.names import Naming
 
 # LightningCLI tries the members of a union in order, and takes a dict for a callable if that comes first.

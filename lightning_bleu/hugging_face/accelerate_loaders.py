@@ -1,6 +1,6 @@
 """The positions of sentences in their dataset, as the loaders of accelerate deal them.
 
-:mod:`lightning_bleu.evaluation.positions` imports it when it meets such a loader.
+:mod:`lightning_bleu.evaluation.input.positions` imports it when it meets such a loader.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils import data
 
 from lightning_bleu.core.processes import process_count, process_rank
-from lightning_bleu.evaluation.positions import Dealt, find_batches, length_of
+from lightning_bleu.evaluation.input.positions import Dealt, find_batches, length_of
 
 
 def find_dealt(loader: Any, batch_idx: int) -> Dealt | None:

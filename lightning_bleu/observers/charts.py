@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, TypeAlias
 
-from lightning_bleu.evaluation.scores import Scored
-from lightning_bleu.evaluation.validation import Validation
+from lightning_bleu.evaluation.scores.scored import Scored
+from lightning_bleu.evaluation.scores.validation import Validation
 
 Layout: TypeAlias = dict[str, dict[str, list[Any]]]
 """Charts by section and title, as ``SummaryWriter.add_custom_scalars`` takes them."""

@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import Any
 
 from lightning_bleu.core.messages import WarnOnce
-from lightning_bleu.evaluation.validation import Validation
+from lightning_bleu.evaluation.scores.validation import Validation
 from lightning_bleu.observers.charts import lay_out_charts
 from lightning_bleu.observers.loader_view import make_view
 from lightning_bleu.observers.loggers import LoggerAdapter, NumbersOnly, adapt

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lightning_bleu.evaluation.findings import Finding
 from lightning_bleu.evaluation.names import Name, Naming
-from lightning_bleu.evaluation.validation import ScoredLoader
+from lightning_bleu.evaluation.scores.validation import ScoredLoader
+from lightning_bleu.evaluation.texts.findings import Finding
 from lightning_bleu.observers.figures import bleu_by_length_figure
 from lightning_bleu.observers.samples import Sample, Samples, find_bleu, name_labels
 

@@ -10,9 +10,9 @@ from lightning_bleu.bleu import BLEUScorer, BLEUSettings
 from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.tokens import load_tokenizer, tokenize_line
-from lightning_bleu.evaluation.choices import ChosenSentences
-from lightning_bleu.evaluation.sentences import SentenceRows
-from lightning_bleu.evaluation.validation import ScoredLoader
+from lightning_bleu.evaluation.scores.sentences import SentenceRows
+from lightning_bleu.evaluation.scores.validation import ScoredLoader
+from lightning_bleu.evaluation.texts.choices import ChosenSentences
 from lightning_bleu.views.blocks import Block, Example, ExampleLine, Examples, Note, Span, View
 from lightning_bleu.views.marks import Line, mark_words
 from lightning_bleu.views.text import to_text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.core.scoring import join_signature
 from lightning_bleu.core.settings import describe, describe_options, to_plain
-from lightning_bleu.evaluation.functions import FunctionMetric
+from lightning_bleu.evaluation.metrics.functions import FunctionMetric
 
 if TYPE_CHECKING:
     from typing_extensions import Self

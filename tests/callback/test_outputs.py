@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers.utils.generic import ModelOutput
 
-from lightning_bleu.evaluation.outputs import Output, read_step, suspect_keys
+from lightning_bleu.evaluation.input.outputs import Output, read_step, suspect_keys
 from tests.helpers.lightning import (
     SENTENCES,
     collect_warnings,

@@ -15,7 +15,7 @@ from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.core.batch import read_batch, read_sources
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.core.settings import Settings
-from lightning_bleu.evaluation.outputs import Output, ReadOutput, read_output
+from lightning_bleu.evaluation.input.outputs import Output, ReadOutput, read_output
 from tests.helpers.counting import FIRST_REFERENCES, HYPOTHESES, REFERENCES, Ids, as_text, as_words, count, pad
 
 Convert = Callable[[Ids], Any]

@@ -14,7 +14,7 @@ from sacrebleu.metrics.ter import TER
 from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, SequentialSampler
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF
-from lightning_bleu.evaluation.outputs import Output
+from lightning_bleu.evaluation.input.outputs import Output
 from tests.helpers.callback_metrics import checksum, exact, try_to
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.systems import TARGET as REFERENCES

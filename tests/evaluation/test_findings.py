@@ -15,9 +15,9 @@ import torch
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, Results
 from lightning_bleu.core.batch import Sentence
-from lightning_bleu.evaluation.evidence import examine
-from lightning_bleu.evaluation.findings import RULES, find_findings
-from lightning_bleu.evaluation.passed_metrics import read_metrics
+from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
+from lightning_bleu.evaluation.texts.evidence import examine
+from lightning_bleu.evaluation.texts.findings import RULES, find_findings
 from lightning_bleu.tasks import CER, ROUGE, TER, WER, ExactMatch
 from tests.core.test_mistakes import real_pairs
 from tests.helpers.corpora import read_lines

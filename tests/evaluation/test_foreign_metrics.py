@@ -12,7 +12,7 @@ from torchmetrics.text import CHRFScore, Perplexity, TranslationEditRate, WordEr
 from torchmetrics.wrappers import MinMaxMetric
 
 from lightning_bleu import Evaluator
-from lightning_bleu.evaluation.passed_metrics import read_metrics
+from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
 from tests.helpers.callback_metrics import OF_TEXT, Returns, corpus_of, score_alone, try_to
 from tests.helpers.process_groups import group_of_one
 from tests.helpers.systems import pick

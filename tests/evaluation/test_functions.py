@@ -19,8 +19,8 @@ from torch import nn
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, Evaluator, FunctionMetric, Result
 from lightning_bleu.core.batch import Sentence
-from lightning_bleu.evaluation.callables import call_with_third
-from lightning_bleu.evaluation.functions import call_function
+from lightning_bleu.evaluation.metrics.callables import call_with_third
+from lightning_bleu.evaluation.metrics.functions import call_function
 from tests.helpers.callback_metrics import exact, try_to
 from tests.helpers.files import read_scores
 from tests.helpers.lightning import PanelLogger, read_table

@@ -27,12 +27,12 @@ from torchmetrics.text import (
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric
 from lightning_bleu.core.settings import Settings
-from lightning_bleu.evaluation.metric_facts import known_scorers, reserved_names, shared_reading
+from lightning_bleu.evaluation.input.outputs import Output
+from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
+from lightning_bleu.evaluation.metrics.shared_facts import known_scorers, reserved_names, shared_reading
 from lightning_bleu.evaluation.monitors import describe_number
 from lightning_bleu.evaluation.names import Naming
-from lightning_bleu.evaluation.outputs import Output
-from lightning_bleu.evaluation.passed_metrics import read_metrics
-from lightning_bleu.evaluation.result import STATISTICS
+from lightning_bleu.evaluation.scores.result import STATISTICS
 from tests.helpers.callback_metrics import (
     FUNCTIONS,
     OF_TEXT,

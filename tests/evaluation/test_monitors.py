@@ -8,10 +8,10 @@ import pytest
 from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ModelCheckpoint
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric
+from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
 from lightning_bleu.evaluation.monitors import suspect_monitors
 from lightning_bleu.evaluation.names import STEPS, Naming
 from lightning_bleu.evaluation.options import make_namings
-from lightning_bleu.evaluation.passed_metrics import read_metrics
 from tests.helpers.callback_metrics import errors, exact, make_metrics
 
 METRICS = {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightning_bleu import CorpusBLEU
-from lightning_bleu.evaluation.metric_facts import list_components
+from lightning_bleu.evaluation.metrics.shared_facts import list_components
 from lightning_bleu.evaluation.names import (
     Name,
     Naming,
@@ -18,7 +18,7 @@ from lightning_bleu.evaluation.names import (
     check_names,
     name_loaders,
 )
-from lightning_bleu.evaluation.result import STATISTICS
+from lightning_bleu.evaluation.scores.result import STATISTICS
 from lightning_bleu.hugging_face.mixin import TrainerNaming
 
 LOADER: Any = [["a batch"]]

@@ -27,8 +27,8 @@ from torch.utils.data import (
 )
 
 from lightning_bleu import distributed_mask
-from lightning_bleu.evaluation import positions
-from lightning_bleu.evaluation.positions import find_index, shuffles
+from lightning_bleu.evaluation.input import positions
+from lightning_bleu.evaluation.input.positions import find_index, shuffles
 from lightning_bleu.hugging_face.accelerate_loaders import CountedStream, count_stream
 from tests.helpers.lightning import make_loader
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from lightning_bleu import CorpusBLEU, Interval, PairedTest, Result, corpus_bleu
 from lightning_bleu.core.verdict import Verdict
-from lightning_bleu.evaluation.result import STATISTICS
+from lightning_bleu.evaluation.scores.result import STATISTICS
 
 REPORT = corpus_bleu(["a b c d e"], ["a b c d f"])
 INTERVAL = Interval(0.5, 0.4, 0.6, 0.95, ())

@@ -11,9 +11,9 @@ import torch
 from sacrebleu.metrics.ter import TER
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, Result
+from lightning_bleu.evaluation.input.outputs import Output
 from lightning_bleu.evaluation.names import Name, Naming
-from lightning_bleu.evaluation.outputs import Output
-from lightning_bleu.evaluation.validation import Validation
+from lightning_bleu.evaluation.scores.validation import Validation
 from tests.helpers.callback_metrics import corpus_of, exact
 from tests.helpers.files import read_scores, read_sentences
 from tests.helpers.metrics import bleu_components_of

@@ -9,9 +9,9 @@ import pytest
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator
 from lightning_bleu.core.messages import WarnOnce
+from lightning_bleu.evaluation.input.outputs import Output
 from lightning_bleu.evaluation.names import Naming
-from lightning_bleu.evaluation.outputs import Output
-from lightning_bleu.evaluation.validation import Validation
+from lightning_bleu.evaluation.scores.validation import Validation
 from lightning_bleu.hugging_face.mixin import TrainerNaming
 from lightning_bleu.observers import dashboard
 from lightning_bleu.observers.charts import Layout, lay_out_charts

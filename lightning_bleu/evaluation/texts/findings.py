@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
-from lightning_bleu.evaluation.evidence import SCRIPTS, Evidence
+from lightning_bleu.evaluation.texts.evidence import SCRIPTS, Evidence
 from lightning_bleu.views.blocks import Block, Note
 
 _PAGE = "reading_the_dashboard.html"

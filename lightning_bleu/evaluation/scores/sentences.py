@@ -20,10 +20,10 @@ from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.scoring import Scorer
-from lightning_bleu.evaluation.evidence import MAX_EXAMINED, MAX_IDS, examine
-from lightning_bleu.evaluation.findings import Finding, find_findings
-from lightning_bleu.evaluation.loaders import Loader
+from lightning_bleu.evaluation.input.loaders import Loader
 from lightning_bleu.evaluation.names import check_labels
+from lightning_bleu.evaluation.texts.evidence import MAX_EXAMINED, MAX_IDS, examine
+from lightning_bleu.evaluation.texts.findings import Finding, find_findings
 
 GROUP = packed_rows.IDENTITY_COLUMNS
 """The column of packed rows with the number of the group. The statistics of the metrics follow."""

@@ -11,7 +11,7 @@ import numpy as np
 from lightning_bleu.core.forms import IntArray
 from lightning_bleu.core.processes import process_count
 from lightning_bleu.core.settings import Settings
-from lightning_bleu.evaluation.positions import find_index, number_sentences, shuffles
+from lightning_bleu.evaluation.input.positions import find_index, number_sentences, shuffles
 
 
 class Origin(NamedTuple):

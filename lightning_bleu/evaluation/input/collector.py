@@ -16,11 +16,11 @@ from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import IntArray
 from lightning_bleu.core.messages import WarnOnce
-from lightning_bleu.evaluation.loaders import Loader
+from lightning_bleu.evaluation.input.loaders import Loader
+from lightning_bleu.evaluation.input.outputs import Output, ReadOutput, read_output
+from lightning_bleu.evaluation.input.positions import length_of
 from lightning_bleu.evaluation.names import check_labels
-from lightning_bleu.evaluation.outputs import Output, ReadOutput, read_output
-from lightning_bleu.evaluation.positions import length_of
-from lightning_bleu.evaluation.sentences import Joined, LoaderShare, Share, join_shares
+from lightning_bleu.evaluation.scores.sentences import Joined, LoaderShare, Share, join_shares
 
 
 class PlacedText(NamedTuple):
@@ -213,7 +213,7 @@ class SentenceCollector:
         return Share([self._close_loader(local) for local in self._locals], self._read, self._skipped)
 
     def join(self, shares: Sequence[Share]) -> Joined:
-        """What all processes have seen, in process 0; see :func:`lightning_bleu.evaluation.sentences.join_shares`."""
+        """What all processes have seen, in process 0; see :func:`.join_shares`."""
         return join_shares(shares, self.loaders, self._metrics, reserved=self._reserved, max_texts=self._max_sent)
 
     def _close_loader(self, local: LocalSentences) -> LoaderShare:

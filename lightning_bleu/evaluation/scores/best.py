@@ -15,9 +15,9 @@ from lightning_bleu.core.resampling import MIN_SENTENCES, PairedTest, describe_f
 from lightning_bleu.core.scoring import Scorer
 from lightning_bleu.core.verdict import Verdict, default_resamples, judge
 from lightning_bleu.evaluation.names import Name, Naming
-from lightning_bleu.evaluation.scores import Scored
-from lightning_bleu.evaluation.sentences import SentenceRows
-from lightning_bleu.evaluation.uncertainty import resample_scored
+from lightning_bleu.evaluation.scores.scored import Scored
+from lightning_bleu.evaluation.scores.sentences import SentenceRows
+from lightning_bleu.evaluation.scores.uncertainty import resample_scored
 
 DEFAULT_CONFIDENCE = 0.95
 """The confidence level of comparisons if no intervals are requested."""

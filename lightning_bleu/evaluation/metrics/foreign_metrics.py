@@ -17,7 +17,7 @@ from lightning_bleu.core.batch import Batch, Sentence, Sources
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import IntArray
 from lightning_bleu.core.scoring import RatioScorer, Scorer
-from lightning_bleu.evaluation.functions import check_text, untouched
+from lightning_bleu.evaluation.metrics.functions import check_text, untouched
 from lightning_bleu.evaluation.names import Name
 
 _RIGHT = [Sentence("the cat sat here", ["a dog", "the cat sat here"]), Sentence("it is cold", ["it is cold"])]

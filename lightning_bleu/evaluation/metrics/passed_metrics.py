@@ -11,8 +11,8 @@ from torchmetrics import MetricCollection
 
 from lightning_bleu.core.corpus_metric import CorpusMetric
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
-from lightning_bleu.evaluation.foreign_metrics import ForeignMetric
-from lightning_bleu.evaluation.functions import FunctionMetric
+from lightning_bleu.evaluation.metrics.foreign_metrics import ForeignMetric
+from lightning_bleu.evaluation.metrics.functions import FunctionMetric
 from lightning_bleu.evaluation.names import check_names
 
 _RESERVED = ("", "samples", "worst", "id", "index", "group", "references")

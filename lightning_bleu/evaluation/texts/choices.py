@@ -10,8 +10,8 @@ from torch import Tensor
 
 from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.scoring import Scorer
-from lightning_bleu.evaluation.sentences import SentenceRows
-from lightning_bleu.evaluation.validation import ScoredLoader
+from lightning_bleu.evaluation.scores.sentences import SentenceRows
+from lightning_bleu.evaluation.scores.validation import ScoredLoader
 
 TextsT = TypeVar("TextsT")
 _CANDIDATES = 4

@@ -13,7 +13,7 @@ from lightning_bleu.core.messages import check_choice, warn_user
 from lightning_bleu.core.scoring import Component, Scorer
 from lightning_bleu.core.settings import Decoder, Settings
 from lightning_bleu.evaluation.names import MEAN
-from lightning_bleu.evaluation.result import STATISTICS
+from lightning_bleu.evaluation.scores.result import STATISTICS
 
 _NOTHING_SET = Settings()
 

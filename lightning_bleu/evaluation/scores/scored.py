@@ -13,8 +13,8 @@ from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.scoring import Report, Scorer
 from lightning_bleu.evaluation.names import MEAN, Name
-from lightning_bleu.evaluation.result import Result
-from lightning_bleu.evaluation.sentences import SentenceRows, Sentences
+from lightning_bleu.evaluation.scores.result import Result
+from lightning_bleu.evaluation.scores.sentences import SentenceRows, Sentences
 
 
 @dataclass(frozen=True, eq=False)

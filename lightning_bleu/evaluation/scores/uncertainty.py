@@ -18,8 +18,8 @@ from torch import Tensor
 from lightning_bleu.core.resampling import PairedTest, interval_of, paired_test_of, score_resamples, sum_resamples
 from lightning_bleu.core.scoring import Scorer
 from lightning_bleu.evaluation.names import Name
-from lightning_bleu.evaluation.scores import Scored
-from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.evaluation.scores.scored import Scored
+from lightning_bleu.evaluation.scores.sentences import SentenceRows
 
 _RESAMPLES = 1000
 """The number of resamples of an interval."""

@@ -21,7 +21,7 @@ from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import InputCounts, IntArray, kind_of
 from lightning_bleu.core.scoring import Component, RatioScorer, Report, format_in_unit, format_score
 from lightning_bleu.core.settings import check_bool, describe
-from lightning_bleu.evaluation.callables import call_with_third, find_third, name_function
+from lightning_bleu.evaluation.metrics.callables import call_with_third, find_third, name_function
 from lightning_bleu.evaluation.names import Name, check_names
 
 _MAX_SHOWN = 200

@@ -68,14 +68,13 @@ class Result(Viewable):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that :mod:`json` can serialize."""
-        counts = {} if self.report is None else self.report.counts()
         signature = getattr(self.report, "signature", None)
         return {
             "higher_is_better": self.higher_is_better,
             "percent": self.percent,
             "score": self.score,
             "parts": self.parts,
-            "counts": counts,
+            "counts": {} if self.report is None else self.report.counts(),
             "interval": None if self.interval is None else _ends_of(self.interval),
             "comparison": self._comparison_to_dict(),
             "signature": signature,

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.scoring import choose_components
-from lightning_bleu.evaluation.best import SavedLoaders
-from lightning_bleu.evaluation.findings import Finding
 from lightning_bleu.evaluation.names import Name, Naming
-from lightning_bleu.evaluation.result import Result
-from lightning_bleu.evaluation.scores import Scored
-from lightning_bleu.evaluation.sentences import SentenceRows, Sentences
+from lightning_bleu.evaluation.scores.best import SavedLoaders
+from lightning_bleu.evaluation.scores.result import Result
+from lightning_bleu.evaluation.scores.scored import Scored
+from lightning_bleu.evaluation.scores.sentences import SentenceRows, Sentences
+from lightning_bleu.evaluation.texts.findings import Finding
 
 
 class NamedNumber(NamedTuple):

@@ -1,0 +1,1 @@
+"""What process 0 looks for in the texts: what stands out in them, and which of them to show."""
