@@ -82,7 +82,7 @@ def _find_path(path: Path) -> Path:
     if not path.is_dir() or (path / SENTENCES).exists():
         return path
     if (path / SCORES).exists():
-        folders = [loader["folder"] for loader in read_validation(path)["loaders"]]
+        folders: list[Path] = [loader["folder"] for loader in read_validation(path)["loaders"]]
     else:
         run = find_run(path)
         from lightning_bleu.compare.recorded_validations import choose_validation, read_validations  # imports torch

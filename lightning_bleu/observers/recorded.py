@@ -265,7 +265,7 @@ def _check(value: Any, kind: Any, key: str = "the value") -> None:
         return
     is_object = hasattr(kind, "__annotations__")
     expected = dict if is_object else get_origin(kind) or kind
-    if type(value) is not expected and not (kind is float and type(value) is int):
+    if type(value) not in ((int, float) if kind is float else (expected,)):
         raise ValueError(f"{key} has the wrong type")
     if arguments:
         for item in value:
