@@ -264,10 +264,8 @@ def _check(value: Any, kind: Any, key: str = "the value") -> None:
             _check(value, arguments[0], key)
         return
     is_object = hasattr(kind, "__annotations__")
-    expected: list[Any] = [dict if is_object else get_origin(kind) or kind]
-    if kind is float:
-        expected.append(int)
-    if type(value) not in expected:
+    expected = dict if is_object else get_origin(kind) or kind
+    if type(value) not in ((int, float) if kind is float else (expected,)):
         raise ValueError(f"{key} has the wrong type")
     if arguments:
         for item in value:
