@@ -27,6 +27,29 @@ class EvaluatorMetric(ABC):
     Either it counts each batch (`columns` is not 0), or it scores texts at the end (`columns` is 0). Both give rows to
     sentences, or, at the level of the corpus, a sum of rows. A :class:`Scorer` turns the sum of rows into a score.
 
+    Example:
+        >>> from lightning_bleu import Evaluator
+        >>> from lightning_bleu.core.scoring import RatioScorer
+        >>> class SameLength(EvaluatorMetric):
+        ...     # How many hypotheses have as many words as their first reference
+        ...
+        ...     columns = 2
+        ...
+        ...     def count_batch(self, name, batch, sources):
+        ...         lengths = [(len(line.split()), len(lines[0].split())) for line, lines in batch.texts()]
+        ...         return np.array([[own == other, 1] for own, other in lengths])
+        ...
+        ...     def scorer_of(self, name, score_name):
+        ...         return RatioScorer(name, higher_is_better=True)
+        ...
+        ...     def plain_settings(self):
+        ...         return {}
+        >>> evaluator = Evaluator({"same_length": SameLength()}, confidence=0.95)
+        >>> evaluator.start()
+        >>> evaluator.update(["a b c", "a b", "a"] * 10, ["a b x", "a b c", "x"] * 10)
+        >>> evaluator.finish(step=1)["val_same_length"]
+        Result(0.6667, interval=(0.5000, 0.8333))
+
     Attributes:
         columns: the number of integers that :meth:`count_batch` gives to a sentence; 0 for a metric of texts.
         corpus_level: for a metric of texts: whether it needs those of all processes at once. Then sentences may have no

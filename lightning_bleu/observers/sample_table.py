@@ -98,7 +98,7 @@ def _line(label: str, spans: Iterable[Span]) -> str:
 
 
 def escape_cell(text: str) -> str:
-    """Put text on a single line, and escape_cell everything that could be markup as HTML entities.
+    """Put text on a single line, and write everything that could be markup as HTML entities.
 
     Line breaks become blanks, and other control characters become replacement characters. Characters that only set the
     direction of text are removed.
