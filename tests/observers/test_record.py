@@ -22,7 +22,6 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from torch.multiprocessing.spawn import start_processes
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric
 from lightning_bleu.compare import compare_systems, read_run
