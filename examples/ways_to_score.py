@@ -5,7 +5,8 @@ Takes seconds. From a checkout::
     pip install ".[examples]"
     python examples/ways_to_score.py hypotheses.txt references.txt
 
-The files have one sentence per line. ``make demo`` writes such files: of its best model, ``runs/*/translations/test``.
+The files have one sentence per line. ``make demo`` writes such files, of its best model to
+``runs/*/translations/test/step-*``.
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from torch.multiprocessing.spawn import start_processes
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric
 from lightning_bleu.compare import compare_systems, read_run
@@ -337,17 +336,11 @@ def test_only_validations_of_a_trained_model_are_those_of_another_run(step: int,
             Record(tmp_path).check_new("a way out")
 
 
-def write_steps(number: int, folder: Path) -> None:
-    """Write other translations of the same steps than all other processes."""
-    for step in range(10):
-        write_folder(folder, step % 2, {"scores.json": f"{number}, {step}".encode(), "news/a": b"a" * 10_000}, {})
-
-
-@pytest.mark.slow
-def test_runs_that_write_to_one_folder_lose_nothing(tmp_path: Path) -> None:
-    start_processes(write_steps, (tmp_path,), nprocs=4, start_method="forkserver")  # type: ignore[no-untyped-call]
-    written = [(folder / "scores.json").read_text() for folder in tmp_path.iterdir()]
-    assert sorted(written) == sorted(f"{number}, {step}" for number in range(4) for step in range(10))
+def test_a_folder_that_another_run_has_just_placed_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lightning_bleu.observers.record._find_last", lambda folder, step: 0)
+    for content in (b"a", b"b", b"c"):
+        write_folder(tmp_path, 5, {"scores.json": content, "news/hyp.txt": b""}, {})
+    assert [(tmp_path / name / "scores.json").read_bytes() for name in names_in(tmp_path)] == [b"a", b"b", b"c"]
 
 
 def write_forever(folder: Path, validations: list[Any]) -> None:
