@@ -219,21 +219,15 @@ class Report(float):
     def counts(self) -> dict[str, list[int] | int]:
         """The integers that the score is computed from, by name."""
         by_name: dict[str, list[int] | int] = {}
-        for name, value in vars(self).items():
-            is_integer = isinstance(value, int) and not isinstance(value, bool)
-            if is_integer:
+        for name, value in self.to_dict().items():
+            numbers = value if isinstance(value, list) else [value]
+            if all(type(number) is int for number in numbers):
                 by_name[name] = value
-            elif isinstance(value, tuple) and all(isinstance(item, int) for item in value):
-                by_name[name] = list(value)
         return by_name
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain values that :mod:`json` can serialize."""
-        values = dict(vars(self))
-        for name, value in values.items():
-            if isinstance(value, tuple):
-                values[name] = list(value)
-        return values
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Report):

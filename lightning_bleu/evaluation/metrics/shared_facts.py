@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import chain
 
 import torch
 
@@ -31,11 +32,8 @@ def list_components(scorer: Scorer) -> list[Component]:
 
 def check_parts(metrics: Mapping[str, EvaluatorMetric], parts: bool | Sequence[str]) -> None:
     """Raise a ValueError for names of components that no metric has."""
-    if isinstance(parts, bool):
-        return
-    known = _component_names(metrics)
-    for part_name in parts:
-        check_choice("parts", part_name, known)
+    for part_name in [] if isinstance(parts, bool) else parts:
+        check_choice("parts", part_name, _component_names(metrics))
 
 
 def _component_names(metrics: Mapping[str, EvaluatorMetric]) -> dict[str, None]:
@@ -55,10 +53,8 @@ def reserved_names(metrics: Mapping[str, EvaluatorMetric]) -> set[str]:
         >>> sorted(reserved_names({"chrf": CorpusCHRF().scorer}) - STATISTICS.keys())
         ['', 'mean', 'precision', 'recall']
     """
-    names = {"", MEAN, *STATISTICS, *_component_names(metrics)}
-    for metric in metrics.values():
-        names.update(metric.score_names)
-    return names
+    score_names = chain.from_iterable(metric.score_names for metric in metrics.values())
+    return {"", MEAN, *STATISTICS, *_component_names(metrics), *score_names}
 
 
 def warn_about_scales(metrics: Mapping[str, EvaluatorMetric]) -> None:
@@ -94,10 +90,9 @@ def shared_reading(metrics: Mapping[str, EvaluatorMetric], decoder: Decoder | No
         (reading, owner), (other_reading, other_owner), *_ = owners.items()
         names = [field.name for field in fields(reading)]
         differing = [name for name in names if getattr(reading, name) != getattr(other_reading, name)]
-        raise ValueError(
-            f"{owner!r} and {other_owner!r} must read ids in the same way, but differ in {differing or ['decoder']}: "
-            "give them the same 'decoder', 'ignore_ids', 'pad_id', 'bos_id', and 'eos_id', or set these for one of "
-            "them only"
+        differ = (
+            f"{owner!r} and {other_owner!r} must read ids in the same way, but differ in {differing or ['decoder']}"
         )
+        raise ValueError(f"{differ}: set these options to the same values, or for one of them only")
     nothing_set = _NOTHING_SET if decoder is None else Settings(decoder=decoder)
     return next(iter(owners), nothing_set)
