@@ -86,11 +86,11 @@ def recognize_hypotheses(preds: Hypotheses, name: str = "preds") -> Form:
         return _choose(ids)
     if not is_float and ids.ndim == 2:
         return _flatten(ids)
-    may_be_references = name == "preds" and not is_float and ids.ndim == 3
+    hint = _SWAPPED if name == "preds" and not is_float and ids.ndim == 3 else ""
     shapes = (
         "integer ids of shape (sentences, tokens) or floating-point logits of shape (sentences, tokens, vocabulary)"
     )
-    raise ValueError(f"{name!r} must hold {shapes}, got a {_describe(ids)}{_SWAPPED if may_be_references else ''}")
+    raise ValueError(f"{name!r} must hold {shapes}, got a {_describe(ids)}{hint}")
 
 
 def check_layout(hypotheses: Form, references: Form, removed_ids: Sequence[int]) -> None:
@@ -110,8 +110,8 @@ def check_layout(hypotheses: Form, references: Form, removed_ids: Sequence[int])
     if references.shape[-1] <= largest_label < hypotheses.shape[1]:
         shape = (*hypotheses.shape, hypotheses.vocabulary)
         raise ValueError(
-            f"logits must have shape (sentences, tokens, vocabulary), got 'preds' of shape {shape}, which looks like that "
-            "of cross_entropy: pass preds.transpose(1, 2) or, if it is not, the ids preds.argmax(-1)"
+            f"logits must have shape (sentences, tokens, vocabulary), got 'preds' of shape {shape}: if this is the layout "
+            "of cross_entropy, pass preds.transpose(1, 2); if not, pass ids, preds.argmax(-1)"
         )
 
 

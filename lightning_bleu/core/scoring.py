@@ -227,7 +227,11 @@ class Report(float):
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain values that :mod:`json` can serialize."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+        values = dict(vars(self))
+        for name, value in values.items():
+            if isinstance(value, tuple):
+                values[name] = list(value)
+        return values
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Report):
@@ -248,10 +252,6 @@ class Report(float):
 
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
         return (), vars(self)
-
-    def __repr__(self) -> str:
-        attributes = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({attributes})"
 
 
 def float_type(device: torch.device) -> torch.dtype:
@@ -292,9 +292,10 @@ def describe_directions(directions: Mapping[str, bool | None]) -> str:
         >>> describe_directions({"bleu": True, "wer": False, "length": None})
         'Higher is better; for wer, lower; for length, neither.'
     """
-    higher = [name for name, direction in directions.items() if direction]
-    lower = [name for name, direction in directions.items() if direction is False]
-    neither = [name for name, direction in directions.items() if direction is None]
+    names: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    for name, direction in directions.items():
+        names[direction].append(name)
+    higher, lower, neither = names.values()
     if not higher and not lower:
         return ""
     clauses = ["Higher is better" if higher else "Lower is better"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from itertools import chain
 
 import torch
 
@@ -32,8 +31,11 @@ def list_components(scorer: Scorer) -> list[Component]:
 
 def check_parts(metrics: Mapping[str, EvaluatorMetric], parts: bool | Sequence[str]) -> None:
     """Raise a ValueError for names of components that no metric has."""
-    for part_name in [] if isinstance(parts, bool) else parts:
-        check_choice("parts", part_name, _component_names(metrics))
+    if isinstance(parts, bool):
+        return
+    known = _component_names(metrics)
+    for part_name in parts:
+        check_choice("parts", part_name, known)
 
 
 def _component_names(metrics: Mapping[str, EvaluatorMetric]) -> dict[str, None]:
@@ -53,8 +55,10 @@ def reserved_names(metrics: Mapping[str, EvaluatorMetric]) -> set[str]:
         >>> sorted(reserved_names({"chrf": CorpusCHRF().scorer}) - STATISTICS.keys())
         ['', 'mean', 'precision', 'recall']
     """
-    score_names = chain.from_iterable(metric.score_names for metric in metrics.values())
-    return {"", MEAN, *STATISTICS, *_component_names(metrics), *score_names}
+    names = {"", MEAN, *STATISTICS, *_component_names(metrics)}
+    for metric in metrics.values():
+        names.update(metric.score_names)
+    return names
 
 
 def warn_about_scales(metrics: Mapping[str, EvaluatorMetric]) -> None:
@@ -65,8 +69,7 @@ def warn_about_scales(metrics: Mapping[str, EvaluatorMetric]) -> None:
             if scorer.unit is not None and scorer.higher_is_better is not False:  # an error rate is apart anyway
                 units[name] = scorer.unit
     if len(set(units.values())) > 1:
-        shown = ", ".join(f"{name!r} in 0..{unit:g}" for name, unit in units.items())
-        warn_user(f"The metrics have different scales: {shown}. Set percent=True for all of them, or for none.")
+        warn_user(f"The metrics have different scales, {units}: set percent=True for all of them, or for none.")
 
 
 def shared_reading(metrics: Mapping[str, EvaluatorMetric], decoder: Decoder | None = None) -> Settings:
