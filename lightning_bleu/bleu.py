@@ -151,7 +151,8 @@ def _weights(weights: Any, max_order: int) -> tuple[float, ...]:
     except (TypeError, ValueError):
         raise wrong_type("weights", f"one number for each order 1 ... max_order={max_order}", weights) from None
     if len(numbers) != max_order:
-        raise ValueError(f"'weights' must have one weight per order, {max_order}, got {len(numbers)}: {numbers}")
+        needs = f"one weight for each order 1 ... max_order={max_order}"
+        raise ValueError(f"'weights' must hold {needs}, got {len(numbers)}: {numbers}")
     are_valid = all(0 <= number < math.inf for number in numbers)
     if not are_valid or not any(numbers):
         raise ValueError(f"'weights' must be finite, not negative, and not all 0, got {numbers}")

@@ -108,10 +108,11 @@ def check_layout(hypotheses: Form, references: Form, removed_ids: Sequence[int])
     ids = references.ragged.ids
     largest_label = ids[~np.isin(ids, removed_ids)].max(initial=-1)
     if references.shape[-1] <= largest_label < hypotheses.shape[1]:
-        shape = (*hypotheses.shape, hypotheses.vocabulary)
         raise ValueError(
-            f"logits must have shape (sentences, tokens, vocabulary), got 'preds' of shape {shape}: if this is the layout "
-            "of cross_entropy, pass preds.transpose(1, 2); if not, pass ids, preds.argmax(-1)"
+            "logits must have shape (sentences, tokens, vocabulary), got 'preds' of shape "
+            f"{(*hypotheses.shape, hypotheses.vocabulary)} and 'target' of shape {references.shape} with the label "
+            f"{largest_label}: this looks like the layout of cross_entropy, pass preds.transpose(1, 2). If it is not, "
+            "pass ids, preds.argmax(-1)"
         )
 
 
@@ -256,8 +257,8 @@ def _as_list(name: str, value: Any) -> list[Any]:
     is_iterable = isinstance(value, Iterable)
     # The characters of a string, the keys of a dict, and a set, which has no order, are no sentences.
     if not is_iterable or isinstance(value, str | bytes | Mapping | set):
-        shown = f"{repr(value)[:_MAX_SHOWN]} of type {type(value).__name__}"
-        raise TypeError(f"{name!r} must be a tensor, or a list of strings, lists of tokens, or tensors, got {shown}")
+        needs = f"{name!r} must be a list of strings, lists of tokens, or tensors of ids, or a single tensor"
+        raise TypeError(f"{needs}, got {repr(value)[:_MAX_SHOWN]} of type {type(value).__name__}")
     return list(value)
 
 
@@ -333,8 +334,8 @@ def _as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
         # A copy without negative strides, a read-only buffer, or a non-native byte order.
         value = torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))
     if value.is_nested or value.layout != torch.strided or value.is_meta:
-        shown = f"layout={value.layout}, device={value.device}, is_nested={value.is_nested}"
-        raise TypeError(f"{name!r} must be a dense tensor with values, or a list of its rows, got one with {shown}")
+        shown = f"a tensor with layout={value.layout}, device={value.device}, is_nested={value.is_nested}"
+        raise TypeError(f"{name!r} must be a dense tensor with values, or a list of its rows, got {shown}")
     if value.dtype == torch.int64:
         return value
     if value.is_floating_point():

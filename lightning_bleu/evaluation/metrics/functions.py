@@ -287,7 +287,9 @@ def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], metric: Fun
     shapes = [(count,), (count, 2), (count, columns)]
     if numbers.shape not in shapes and not (is_number and metric.corpus_level):
         if is_number:
-            raise ValueError(f"{needs}, got one number: return pairs, or pass FunctionMetric(..., corpus_level=True)")
+            raise ValueError(
+                f"{needs}, got one number: return pairs of them, or pass FunctionMetric(..., corpus_level=True)"
+            )
         raise ValueError(f"{needs}, got the shape {tuple(numbers.shape)} for {count} sentences")
     _check_finite(name, numbers, sentences)
     rows = numbers if numbers.ndim == 2 else torch.stack([numbers, torch.ones_like(numbers)], -1)
