@@ -159,9 +159,8 @@ def count_chrf_rows(batch: Batch, settings: CHRFSettings) -> IntArray:
     counts = batch.reference_counts
     kind = kind_of(batch.segments)
     if len(counts) and kind != "strings":
-        raise TypeError(
-            f"chrF needs text, but 'preds' and 'target' are {kind}: join tokens with spaces, or set decoder="
-        )
+        advice = "pass strings (join tokens with spaces), or set decoder= to score ids"
+        raise TypeError(f"chrF counts the characters of text, but 'preds' and 'target' are {kind}: {advice}")
     lines = to_lines(batch.segments)
     if settings.lowercase:
         lines = [line.lower() for line in lines]

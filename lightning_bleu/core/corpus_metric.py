@@ -205,7 +205,7 @@ class CorpusMetric(Metric):
         # torchmetrics loads a state of any shape, and keeps the cached score. It also removes it from the dictionary.
         loaded = state_dict.get(f"{prefix}totals")
         if loaded is not None and loaded.shape != self.totals.shape:
-            sizes = f"{len(loaded)} numbers, not {len(self.totals)}"
+            sizes = f"it has {len(loaded)} numbers, not {len(self.totals)}"
             raise ValueError(f"the state 'totals' is of a metric with other options, or of another version: {sizes}")
         super()._load_from_state_dict(state_dict, prefix, *args)
         if loaded is not None:

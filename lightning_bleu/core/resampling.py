@@ -128,8 +128,11 @@ class PairedTest:
 
 def describe_few_sentences(sentence_count: int) -> str:
     """The warning about a paired bootstrap of few sentences."""
-    needs = f"its p-values and intervals need at least {MIN_SENTENCES} sentences, not {sentence_count}"
-    return f"A paired bootstrap of few sentences calls equal systems different too often: {needs}."
+    plural = "" if sentence_count == 1 else "s"
+    needs = f"its p-values and intervals need at least {MIN_SENTENCES}"
+    return (
+        f"With {sentence_count} sentence{plural}, a paired bootstrap calls equal systems different too often: {needs}."
+    )
 
 
 def interval_from(statistics: Tensor, scorer: Scorer, confidence: float, resamples: int, seed: int) -> Interval:
