@@ -168,7 +168,8 @@ class MLflow(LoggerAdapter):
             if not is_path or len(stored) > _MAX_METRIC_OF_MLFLOW:
                 refused[name] = f"MLflow cannot take the name {name!r}. {_NAMES_OF_MLFLOW}"
             elif other != name:
-                refused[name] = f"MLflow would store {other!r} and {name!r} both as {stored!r}. {_NAMES_OF_MLFLOW}"
+                clash = f"MLflow would store {other!r} and {name!r} as one number, {stored!r}"
+                refused[name] = f"{clash}. {_NAMES_OF_MLFLOW}"
         return refused
 
     def show_samples(self, view: LoaderView, step: int) -> None:
