@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from lightning_bleu.core.batch import Batch, Sources
+from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.conventions import (
     CONVENTIONS,
     REFERENCE_LENGTHS,
     SMOOTHINGS,
     ZERO_RULES,
     Convention,
-    Counts,
+    Statistics,
     divide,
 )
 from lightning_bleu.core.evaluator_metric import CorpusScorer, count_sentences
@@ -99,18 +100,16 @@ class BLEUSettings(Settings, Convention):
         unknown = options.keys() - set(BLEU_OPTIONS)
         if unknown:
             raise unknown_options(unknown, BLEU_OPTIONS)
-        convention = options.get("convention", "sacrebleu")
+        values: dict[str, Any] = {**options}
+        convention = values.pop("convention", "sacrebleu")
         if not isinstance(convention, Convention):
             convention = CONVENTIONS[check_choice("convention", convention, CONVENTIONS)]
-        defaults = {field.name: getattr(convention, field.name) for field in dataclasses.fields(Convention)}
-        overrides: dict[str, Any] = {}
-        for name, value in options.items():
-            is_default = name in defaults and value is None
-            if name != "convention" and not is_default:
-                overrides[name] = value
-        if overrides.get("smoothing", convention.smoothing) != convention.smoothing:
-            defaults["smoothing_value"] = None  # the convention's value belongs to the convention's smoothing
-        return cls(**defaults | overrides)
+        if values.get("smoothing") not in (None, convention.smoothing):
+            convention = replace(convention, smoothing_value=None)  # which belongs to the convention's smoothing
+        for field in dataclasses.fields(Convention):
+            if values.get(field.name) is None:
+                values[field.name] = getattr(convention, field.name)
+        return cls(**values)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -152,9 +151,8 @@ def _weights(weights: Any, max_order: int) -> tuple[float, ...]:
     except (TypeError, ValueError):
         raise wrong_type("weights", f"one number for each order 1 ... max_order={max_order}", weights) from None
     if len(numbers) != max_order:
-        raise ValueError(
-            f"'weights' must hold one weight for each order 1 ... max_order={max_order}, got {len(numbers)}: {numbers}"
-        )
+        needs = f"one weight for each order 1 ... max_order={max_order}"
+        raise ValueError(f"'weights' must hold {needs}, got {len(numbers)}: {numbers}")
     are_valid = all(0 <= number < math.inf for number in numbers)
     if not are_valid or not any(numbers):
         raise ValueError(f"'weights' must be finite, not negative, and not all 0, got {numbers}")
@@ -172,8 +170,9 @@ def count_rows(batch: Batch, settings: BLEUSettings) -> IntArray:
         settings: how to tokenize, and what to count.
 
     Returns:
-        shape ``(sentences, 2 * max_order + 2)``. The columns are the fields of :class:`Statistics`: matches, possible
-        matches, hypothesis length, and reference length.
+        shape ``(sentences, 2 * max_order + 2)``. The columns are the fields of
+        :class:`lightning_bleu.core.conventions.Statistics`: matches, possible matches, hypothesis length, and reference
+        length.
 
     Example:
         >>> from lightning_bleu.core.batch import read_batch
@@ -246,33 +245,6 @@ def token_ids(batch: Batch, settings: BLEUSettings) -> Ragged:
 # Statistics → score
 
 
-class Statistics(NamedTuple):
-    """The statistics that BLEU is computed from. The statistics of a corpus are the sums over its sentences.
-
-    Attributes:
-        matches: shape ``(..., orders)``.
-        possible_matches: shape ``(..., orders)``.
-        hypothesis_length: shape ``(...)``.
-        reference_length: shape ``(...)``.
-    """
-
-    matches: Tensor
-    possible_matches: Tensor
-    hypothesis_length: Tensor
-    reference_length: Tensor
-
-    @classmethod
-    def unpack(cls, vector: Tensor) -> Statistics:
-        """Split vectors of shape ``(..., 2 * orders + 2)``.
-
-        Example:
-            >>> Statistics.unpack(torch.tensor([5, 4, 7, 6, 7, 7])).possible_matches.tolist()
-            [7, 6]
-        """
-        orders = vector.shape[-1] // 2 - 1
-        return cls(vector[..., :orders], vector[..., orders:-2], vector[..., -2], vector[..., -1])
-
-
 class Components(NamedTuple):
     """BLEU and its factors, in 0..1, in floating point.
 
@@ -291,7 +263,8 @@ def compute_bleu(statistics: Tensor, settings: BLEUSettings) -> Components:
     """Compute BLEU from the statistics of one corpus, or of many sentences at once.
 
     Args:
-        statistics: integers of shape ``(..., 2 * orders + 2)``, see :class:`Statistics`.
+        statistics: integers of shape ``(..., 2 * max_order + 2)``; see
+            :class:`lightning_bleu.core.conventions.Statistics`.
         settings: how to score.
 
     Example:
@@ -299,8 +272,8 @@ def compute_bleu(statistics: Tensor, settings: BLEUSettings) -> Components:
         tensor(0.6901, dtype=torch.float64)
     """
     dtype = float_type(statistics.device)
-    matches, possible_matches, hypothesis_length, reference_length = Statistics.unpack(statistics.to(dtype))
-    counts = Counts(matches[..., : settings.max_order], possible_matches[..., : settings.max_order], hypothesis_length)
+    counts = Statistics.unpack(statistics.to(dtype))
+    _, _, hypothesis_length, reference_length = counts
     precisions = SMOOTHINGS[settings.smoothing].function(counts, settings.smoothing_value or 0.0)
 
     weights = torch.tensor(settings.weights, dtype=dtype, device=statistics.device)
@@ -346,6 +319,7 @@ class BLEUScorer(CorpusScorer):
     """
 
     settings: BLEUSettings
+    settings_class = BLEUSettings
     class_name = "CorpusBLEU"
 
     def __init__(self, settings: BLEUSettings) -> None:
@@ -357,14 +331,6 @@ class BLEUScorer(CorpusScorer):
             bounds=(0.0, settings.unit),
             sensitive_to=_find_aspects(settings),
         )
-
-    @classmethod
-    def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
-        """The scorer with settings that :meth:`Settings.plain` returned, for text."""
-        options = {**settings, "decoder": None, "percent": percent}
-        of_convention = {field.name: options.pop(field.name) for field in dataclasses.fields(Convention)}
-        options["convention"] = Convention(**of_convention)
-        return cls(BLEUSettings.from_options(**cast(BLEUOptions, options)))
 
     def count_batch(self, name: str, batch: Batch, sources: Sources | None = None) -> IntArray:
         """The statistics of each sentence, shape ``(sentences, columns)``; see :func:`count_rows`."""
@@ -382,8 +348,8 @@ class BLEUScorer(CorpusScorer):
             >>> BLEUScorer(BLEUSettings.from_options(percent=True)).score_sentences(statistics)
             tensor([100.0000,  18.9959], dtype=torch.float64)
         """
-        for_sentences = self.settings.with_options(
-            smoothing="exp", smoothing_value=None, effective_order=True, zero_rule="no-match"
+        for_sentences = replace(
+            self.settings, smoothing="exp", smoothing_value=None, effective_order=True, zero_rule="no-match"
         )
         return self.settings.unit * compute_bleu(statistics, for_sentences).bleu
 
@@ -445,7 +411,7 @@ class BLEUScorer(CorpusScorer):
         lengths = [report.hypothesis_length, report.reference_length]
         for n in range(1, self.settings.max_order + 1):
             statistics = torch.tensor([*report.matches[:n], *report.possible_matches[:n], *lengths], device="cpu")
-            settings_of_order = self.settings.with_options(max_order=n, weights=_weights(None, n))
+            settings_of_order = replace(self.settings, max_order=n, weights=None)  # type: ignore[arg-type]
             scores.append(BLEUScorer(settings_of_order).score(statistics).item())
         return scores
 
@@ -467,8 +433,8 @@ def _find_aspects(settings: BLEUSettings) -> tuple[str, ...]:
     return tuple(sorted(aspects))
 
 
-_REPR_ORDERS = 4
-"""The number of precisions in the ``repr`` of a score."""
+_REPR_LENGTH = 30
+"""The number of characters for precisions in the ``repr`` of a score."""
 
 
 class BLEUScore(Report):
@@ -521,11 +487,9 @@ class BLEUScore(Report):
 
     def __repr__(self) -> str:
         digits = 1 if self.percent else 3
-        precisions = [f"{precision:.{digits}f}" for precision in self.precisions[:_REPR_ORDERS]]
-        if len(self.precisions) > _REPR_ORDERS:
-            precisions.append("...")
+        precisions = "/".join(f"{precision:.{digits}f}" for precision in self.precisions)
         return (
-            f"BLEUScore({format_in_unit(self.bleu, self.percent)}, precisions={'/'.join(precisions)}, "
+            f"BLEUScore({format_in_unit(self.bleu, self.percent)}, precisions={to_line(precisions, _REPR_LENGTH)}, "
             f"brevity_penalty={self.brevity_penalty:.3f}, lengths={self.hypothesis_length}/{self.reference_length})"
         )
 

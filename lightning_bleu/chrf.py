@@ -6,7 +6,7 @@ is in ``metrics.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -23,7 +23,6 @@ from lightning_bleu.core.forms import (
     IntArray,
     Ragged,
     References,
-    Strings,
     kind_of,
     lengths_of,
     ranges,
@@ -34,7 +33,7 @@ from lightning_bleu.core.settings import Decoder, Settings, check_bool, check_in
 from lightning_bleu.core.tokens import chrf_word_ids
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
+    from typing_extensions import Unpack
 
 
 # Options
@@ -158,11 +157,10 @@ def count_chrf_rows(batch: Batch, settings: CHRFSettings) -> IntArray:
         [[4, 4, 3, 3, 3, 2, 2, 2, 1]]
     """
     counts = batch.reference_counts
-    if len(counts) and not isinstance(batch.segments, Strings):
-        raise TypeError(
-            f"chrF counts the characters of text, but 'preds' and 'target' are {kind_of(batch.segments)}: pass strings "
-            "(join tokens with spaces), or set decoder= to score ids"
-        )
+    kind = kind_of(batch.segments)
+    if len(counts) and kind != "strings":
+        advice = "pass strings (join tokens with spaces), or set decoder= to score ids"
+        raise TypeError(f"chrF counts the characters of text, but 'preds' and 'target' are {kind}: {advice}")
     lines = to_lines(batch.segments)
     if settings.lowercase:
         lines = [line.lower() for line in lines]
@@ -291,26 +289,20 @@ class CHRFScorer(CorpusScorer):
     """
 
     settings: CHRFSettings
+    settings_class = CHRFSettings
     class_name = "CorpusCHRF"
     counts_tokens = False
 
     def __init__(self, settings: CHRFSettings) -> None:
-        aspects = {"punctuation", "subwords"}
-        if not settings.lowercase:
-            aspects.add("case")
+        aspects = ("punctuation", "subwords")
         super().__init__(
             settings,
             name=settings.name,
             columns=3 * settings.orders,
             perfect=settings.unit,
             bounds=(0.0, settings.unit),
-            sensitive_to=tuple(sorted(aspects)),
+            sensitive_to=aspects if settings.lowercase else ("case", *aspects),
         )
-
-    @classmethod
-    def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
-        """The scorer with settings that :meth:`Settings.plain` returned, for text."""
-        return cls(CHRFSettings.from_options(**{**settings, "decoder": None, "percent": percent}))
 
     def count_batch(self, name: str, batch: Batch, sources: Sources | None = None) -> IntArray:
         """The statistics of each sentence, shape ``(sentences, columns)``; see :func:`chrf_rows`."""

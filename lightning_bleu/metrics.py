@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 from torch import Tensor
 
-from lightning_bleu.bleu import BLEUOptions, BLEUScore, BLEUScorer, BLEUSettings, Statistics
+from lightning_bleu.bleu import BLEUOptions, BLEUScore, BLEUScorer, BLEUSettings
 from lightning_bleu.chrf import CHRFOptions, CHRFScore, CHRFScorer, CHRFSettings
-from lightning_bleu.core.conventions import Convention
+from lightning_bleu.core.conventions import Convention, Statistics
 from lightning_bleu.core.corpus_metric import CorpusMetric, TorchmetricsOptions
 from lightning_bleu.core.settings import Decoder
 from lightning_bleu.core.tokens import Tokenizer

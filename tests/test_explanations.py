@@ -45,7 +45,7 @@ def test_a_tokenizer_of_tokenizers_is_decoded_by_its_method() -> None:
 
 
 def test_a_decoder_that_takes_other_ids_is_named() -> None:
-    message = r"^'decoder' must turn a list of lists of ids into strings, but it failed: sequence item 0: expected str"
+    message = r"^'decoder' must turn lists of ids into strings, but it failed: sequence item 0: expected str"
     with pytest.raises(TypeError, match=message):
         CorpusBLEU(decoder=lambda ids: [" ".join(ids)])([[0, 0]], [[0, 0]])
 

@@ -29,9 +29,10 @@ from lightning_bleu.core.forms import (
     join,
     kind_of,
     remove_special_ids,
+    segment_count,
 )
 from lightning_bleu.core.mistakes import Mistake, find_mistakes
-from lightning_bleu.core.recognize import check_layout, recognize, recognize_sources
+from lightning_bleu.core.recognize import check_layout, recognize, recognize_hypotheses
 from lightning_bleu.core.settings import Decoder, Settings
 
 
@@ -247,13 +248,14 @@ def read_sources(sources: Hypotheses, sentences: int, settings: Settings) -> Sou
         >>> read_sources([[7, 8, 0], [9]], sentences=2, settings=Settings.from_options(pad_id=0)).lines()
         ['7 8', '9']
     """
-    segments = recognize_sources(sources, sentences)
-    if isinstance(segments, Ids):
-        ids = Ids(remove_special_ids(segments.ragged, settings), segments.device)
-        if settings.decoder is None:
-            return Sources(ids, kind="ids")
-        return Sources(ids, settings.decoder)
-    return Sources(Strings(list(to_lines(segments))), kind=kind_of(segments))
+    segments = recognize_hypotheses(sources, "source")
+    count = segment_count(segments)
+    if count != sentences:
+        raise ValueError(f"'source' and 'preds' must have the same number of sentences, got {count} and {sentences}")
+    if not isinstance(segments, Ids):
+        return Sources(Strings(list(to_lines(segments))), kind=kind_of(segments))
+    ids = Ids(remove_special_ids(segments.ragged, settings), segments.device)
+    return Sources(ids, settings.decoder, "strings" if settings.decoder else "ids")
 
 
 def _read(form: Form, counts: IntArray, settings: Settings) -> tuple[Form, IntArray]:
@@ -289,9 +291,7 @@ def decode(ids: list[list[int]], decoder: Decoder) -> list[str]:
         try:
             lines = decoder(ids)
         except TypeError as error:
-            raise TypeError(
-                f"'decoder' must turn a list of lists of ids into strings, but it failed: {error}"
-            ) from error
+            raise TypeError(f"'decoder' must turn lists of ids into strings, but it failed: {error}") from error
     decoded: list[Any] = []
     if isinstance(lines, Iterable) and not isinstance(lines, str | Mapping):
         decoded = list(lines)

@@ -32,10 +32,8 @@ def read_sample_mask(sample_mask: SampleMask | None, sentence_count: int) -> Boo
     if mask.size and mask.dtype != bool:
         raise TypeError(f"'sample_mask' must hold booleans, got {mask.dtype}")
     if mask.shape not in ((sentence_count,), (1,)):
-        raise ValueError(
-            f"'sample_mask' must have one value per sentence, shape ({sentence_count},), or one for the whole batch, "
-            f"shape (1,); got shape {mask.shape}"
-        )
+        needs = f"one value per sentence, shape ({sentence_count},), or one for the whole batch, shape (1,)"
+        raise ValueError(f"'sample_mask' must have {needs}; got shape {mask.shape}")
     return np.broadcast_to(mask.astype(bool), sentence_count)
 
 

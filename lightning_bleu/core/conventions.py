@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from lightning_bleu.core.forms import IntArray
 from lightning_bleu.core.tokens import Tokenizer
 
 
@@ -68,37 +67,37 @@ CONVENTIONS: Mapping[str, Convention] = {
 }
 """Conventions by name. For programs that take a single reference, ``reference_length`` applies to several."""
 
-Lengths: TypeAlias = npt.NDArray[np.int64]
-"""Numbers of tokens."""
-
-LengthRule: TypeAlias = Callable[[Lengths, Lengths], Lengths]
+LengthRule: TypeAlias = Callable[[IntArray, IntArray], IntArray]
 """The cost of choosing a reference, not negative, given the lengths of the hypothesis and the reference."""
 
 
-def closest(hypothesis: Lengths, reference: Lengths) -> Lengths:
+def closest(hypothesis: IntArray, reference: IntArray) -> IntArray:
     """Choose the closest length; on a tie, the shorter one (Papineni et al. 2002; sacreBLEU, NLTK).
 
     Example:
+        >>> import numpy as np
         >>> closest(np.array(10), np.array([7, 12, 8])).tolist()
         [6, 5, 4]
     """
     return 2 * abs(reference - hypothesis) + (reference > hypothesis)
 
 
-def closest_first(hypothesis: Lengths, reference: Lengths) -> Lengths:
+def closest_first(hypothesis: IntArray, reference: IntArray) -> IntArray:
     """Choose the closest length; on a tie, the first one (torchmetrics).
 
     Example:
+        >>> import numpy as np
         >>> closest_first(np.array(10), np.array([7, 12, 8])).tolist()
         [3, 2, 2]
     """
     return abs(reference - hypothesis)
 
 
-def shortest(hypothesis: Lengths, reference: Lengths) -> Lengths:
+def shortest(hypothesis: IntArray, reference: IntArray) -> IntArray:
     """Choose the shortest reference, regardless of the hypothesis (the GNMT script, Hugging Face evaluate).
 
     Example:
+        >>> import numpy as np
         >>> shortest(np.array(10), np.array([7, 12, 8])).tolist()
         [7, 12, 8]
     """
@@ -109,18 +108,31 @@ REFERENCE_LENGTHS: Mapping[str, LengthRule] = {"closest": closest, "closest-firs
 """Rules by name."""
 
 
-class Counts(NamedTuple):
-    """The inputs of a smoothing method, in floating point.
+class Statistics(NamedTuple):
+    """The statistics that BLEU is computed from. The statistics of a corpus are the sums over its sentences.
 
     Attributes:
         matches: shape ``(..., orders)``.
         possible_matches: shape ``(..., orders)``.
         hypothesis_length: shape ``(...)``.
+        reference_length: shape ``(...)``.
     """
 
     matches: Tensor
     possible_matches: Tensor
     hypothesis_length: Tensor
+    reference_length: Tensor
+
+    @classmethod
+    def unpack(cls, vector: Tensor) -> Statistics:
+        """Split vectors of shape ``(..., 2 * orders + 2)``.
+
+        Example:
+            >>> Statistics.unpack(torch.tensor([5, 4, 7, 6, 7, 7])).possible_matches.tolist()
+            [7, 6]
+        """
+        orders = vector.shape[-1] // 2 - 1
+        return cls(vector[..., :orders], vector[..., orders:-2], vector[..., -2], vector[..., -1])
 
 
 def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
@@ -133,42 +145,42 @@ def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
     return (numerator / denominator).where(denominator != 0, 0)
 
 
-def none(counts: Counts, value: float) -> Tensor:
+def none(counts: Statistics, value: float) -> Tensor:
     """No smoothing."""
     return divide(counts.matches, counts.possible_matches)
 
 
-def floor(counts: Counts, value: float) -> Tensor:
+def floor(counts: Statistics, value: float) -> Tensor:
     """Replace 0 matches with `value` (method 1)."""
     matches = counts.matches.where(counts.matches > 0, value)
     return divide(matches, counts.possible_matches)
 
 
-def add_k(counts: Counts, value: float) -> Tensor:
+def add_k(counts: Statistics, value: float) -> Tensor:
     """Add `value` to the matches and possible matches of orders 2 and up (method 2; Lin and Och 2004)."""
     added = torch.full_like(counts.matches, value)
     added[..., 0] = 0
     return divide(counts.matches + added, counts.possible_matches + added)
 
 
-def add_to_all(counts: Counts, value: float) -> Tensor:
+def add_to_all(counts: Statistics, value: float) -> Tensor:
     """Add `value` to the matches and possible matches of all orders (1 in GNMT, 1e-13 in AllenNLP)."""
     return divide(counts.matches + value, counts.possible_matches + value)
 
 
-def exp(counts: Counts, value: float) -> Tensor:
+def exp(counts: Statistics, value: float) -> Tensor:
     """Count 1/2, 1/4, ... matches at the first, second, ... order without a match (method 3; mteval-v13a)."""
     matches = counts.matches.where(counts.matches > 0, _halving_matches(counts))
     return divide(matches, counts.possible_matches)
 
 
-def smallest(counts: Counts, value: float) -> Tensor:
+def smallest(counts: Statistics, value: float) -> Tensor:
     """Use the smallest positive float as the precision of orders without a match (NLTK's method 0)."""
     tiny = torch.finfo(counts.matches.dtype).tiny
     return none(counts, value).where(counts.matches > 0, tiny)
 
 
-def exp_by_length(counts: Counts, value: float) -> Tensor:
+def exp_by_length(counts: Statistics, value: float) -> Tensor:
     """Like :func:`exp`, but scaled by the logarithm of the hypothesis length (method 4, as in NLTK)."""
     log_lengths = counts.hypothesis_length.clamp(min=1).log()[..., None]
     smoothed_matches = _halving_matches(counts) * log_lengths / value
@@ -176,7 +188,7 @@ def exp_by_length(counts: Counts, value: float) -> Tensor:
     return divide(matches, counts.possible_matches)
 
 
-def _halving_matches(counts: Counts) -> Tensor:
+def _halving_matches(counts: Statistics) -> Tensor:
     """Matches to use instead of 0: 1/2 for the first order without a match, 1/4 for the second, and so on."""
     has_no_match = counts.matches == 0
     return 0.5 ** has_no_match.to(counts.matches.dtype).cumsum(-1)
@@ -192,7 +204,7 @@ class Smoothing:
         divides: whether the method divides by the value, which then must not be 0.
     """
 
-    function: Callable[[Counts, float], Tensor]
+    function: Callable[[Statistics, float], Tensor]
     default: float | None = None
     divides: bool = False
 

@@ -107,11 +107,8 @@ class CorpusMetric(Metric):
         rows = self.scorer.count_batch("", batch)
         self._warn_once.about_all(batch.mistakes)
         sums = np.concatenate([rows.sum(0), batch.input_counts])
-        if self.totals.is_cpu:
-            totals = torch.from_numpy(self.totals.numpy() + sums)  # NumPy adds short vectors in less time
-        else:
-            totals = self.totals + torch.from_numpy(sums).to(self.totals.device)
-        vars(self)["totals"] = totals  # without nn.Module.__setattr__, as in _count_change
+        # Without nn.Module.__setattr__, as in _count_change.
+        vars(self)["totals"] = self.totals + torch.from_numpy(sums).to(self.totals.device)
 
     def compute(self) -> Tensor:
         """The score, a float64 scalar (float32 on devices without float64); 0 if there are no sentences."""
@@ -208,10 +205,8 @@ class CorpusMetric(Metric):
         # torchmetrics loads a state of any shape, and keeps the cached score. It also removes it from the dictionary.
         loaded = state_dict.get(f"{prefix}totals")
         if loaded is not None and loaded.shape != self.totals.shape:
-            raise ValueError(
-                f"the state 'totals' is of a metric with other options, or of another version: it has {len(loaded)} "
-                f"numbers, not {len(self.totals)}"
-            )
+            sizes = f"it has {len(loaded)} numbers, not {len(self.totals)}"
+            raise ValueError(f"the state 'totals' is of a metric with other options, or of another version: {sizes}")
         super()._load_from_state_dict(state_dict, prefix, *args)
         if loaded is not None:
             self._count_change()

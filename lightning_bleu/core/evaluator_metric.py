@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -112,7 +112,7 @@ class EvaluatorMetric(ABC):
 class CorpusScorer(Scorer, EvaluatorMetric):
     """All of a metric of this package but its state: how sentences are counted, and how rows become its only score.
 
-    A subclass is made from its settings alone, and passes on what follows from them.
+    A subclass is made from its settings alone, and passes on what follows from them. It has a `settings_class`.
 
     Args:
         settings: the validated options.
@@ -130,6 +130,7 @@ class CorpusScorer(Scorer, EvaluatorMetric):
     bounds: tuple[float | None, float | None]
     sensitive_to: tuple[str, ...]
 
+    settings_class: ClassVar[type[Settings]]
     counts_tokens = True
 
     @property
@@ -143,13 +144,15 @@ class CorpusScorer(Scorer, EvaluatorMetric):
         return self.settings.for_reading
 
     @classmethod
-    @abstractmethod
     def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
         """The scorer with settings that :meth:`Settings.plain` returned, for text.
 
         Raises:
+            TypeError: for a setting that it does not have.
             ValueError: for a setting that has been a callable, of which only the name is known.
         """
+        options = {**settings, "decoder": None, "percent": percent}
+        return cls(cls.settings_class(**options))  # type: ignore[call-arg]
 
     def plain_settings(self) -> dict[str, Any]:
         """What the score depends on, but for its unit, as plain values."""

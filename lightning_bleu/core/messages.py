@@ -81,25 +81,16 @@ def wrong_type(name: str, must_be: str, value: object) -> TypeError:
 
 
 def did_you_mean(name: str, choices: Collection[str]) -> str:
-    """A hint for the end of an error message, if a choice is similar to a name; otherwise empty.
+    """A hint for the end of an error message, if a choice is similar to a name, or begins with it; otherwise empty.
 
     Example:
         >>> did_you_mean("Exp", ["none", "exp"]), did_you_mean("beam", ["none", "exp"])
         (": did you mean 'exp'?", '')
-    """
-    similar = closest_name(name, choices)
-    return f": did you mean {similar}?" if similar else ""
-
-
-def closest_name(name: str, choices: Collection[str]) -> str | None:
-    """The choice most similar to a name, or one that begins with it, in quotation marks; None if there is none.
-
-    Example:
-        >>> closest_name("SacreBLEU", ["nltk", "sacrebleu"]), closest_name("ja", ["13a", "ja-mecab"])
-        ("'sacrebleu'", "'ja-mecab'")
+        >>> did_you_mean("SacreBLEU", ["nltk", "sacrebleu"]), did_you_mean("ja", ["13a", "ja-mecab"])
+        (": did you mean 'sacrebleu'?", ": did you mean 'ja-mecab'?")
     """
     choice_of = {choice.lower(): choice for choice in choices}
     similar = difflib.get_close_matches(name.lower(), choice_of, n=1)
     if not similar:
         similar = [choice for choice in choice_of if choice.startswith(f"{name.lower()}-")]
-    return repr(choice_of[similar[0]]) if similar else None
+    return f": did you mean {choice_of[similar[0]]!r}?" if similar else ""

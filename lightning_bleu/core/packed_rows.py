@@ -138,9 +138,7 @@ def read_rows(packed: Tensor, groups: Tensor | None = None) -> OrderedRows:
     if not has_position.any():
         return OrderedRows(packed, torch.arange(len(packed), device="cpu"))
     if not has_position.all():
-        raise ValueError(
-            "the positions of only some sentences are known: pass an 'index' with every batch, or with none"
-        )
+        raise ValueError("only some sentences have positions: pass an 'index' with every batch, or with none")
     group_numbers = torch.zeros_like(positions) if groups is None else groups
     by_group = group_numbers.argsort(stable=True)
     order = by_group[positions[by_group].argsort(stable=True)]
@@ -149,10 +147,9 @@ def read_rows(packed: Tensor, groups: Tensor | None = None) -> OrderedRows:
     is_repeat = (identity[1:] == identity[:-1]).all(1)
     differs = is_repeat & (checksums[1:] != checksums[:-1])
     if differs.any():
-        raise SamePosition(
-            f"different sentences have the same 'index' {identity[1:][differs][0, 0]}: their references differ. An "
-            "index is the position of a sentence in its dataset, not in its batch"
-        )
+        same = identity[1:][differs][0, 0]
+        hint = "An index is the position of a sentence in its dataset, not in its batch"
+        raise SamePosition(f"different sentences have the same 'index' {same}: their references differ. {hint}")
     is_first = torch.cat([torch.ones(1, dtype=torch.bool, device="cpu"), ~is_repeat])
     order_of_first = order[is_first]
     return OrderedRows(packed[order_of_first], order_of_first)

@@ -86,22 +86,11 @@ def recognize_hypotheses(preds: Hypotheses, name: str = "preds") -> Form:
         return _choose(ids)
     if not is_float and ids.ndim == 2:
         return _flatten(ids)
-    may_be_references = name == "preds" and not is_float and ids.ndim == 3
-    raise ValueError(
-        f"{name!r} must hold integer ids of shape (sentences, tokens) or floating-point logits of shape "
-        f"(sentences, tokens, vocabulary), got a {_describe(ids)}{_SWAPPED if may_be_references else ''}"
+    hint = _SWAPPED if name == "preds" and not is_float and ids.ndim == 3 else ""
+    shapes = (
+        "integer ids of shape (sentences, tokens) or floating-point logits of shape (sentences, tokens, vocabulary)"
     )
-
-
-def recognize_sources(sources: Hypotheses, sentence_count: int) -> Form:
-    """Recognize one source per sentence; see :func:`lightning_bleu.core.batch.read_sources`."""
-    form = recognize_hypotheses(sources, "source")
-    count = segment_count(form)
-    if count != sentence_count:
-        raise ValueError(
-            f"'source' and 'preds' must have the same number of sentences, got {count} and {sentence_count}"
-        )
-    return form
+    raise ValueError(f"{name!r} must hold {shapes}, got a {_describe(ids)}{hint}")
 
 
 def check_layout(hypotheses: Form, references: Form, removed_ids: Sequence[int]) -> None:
@@ -204,10 +193,8 @@ def _recognize_reference_tensor(target: Tensor | npt.NDArray[Any], sentence_coun
     """The references in a tensor, which has the same number of them for each sentence."""
     ids = _as_tensor("target", target)
     if ids.is_floating_point() or ids.ndim not in (2, 3):
-        raise ValueError(
-            "'target' must hold integer ids of shape (sentences, tokens) or (sentences, references, tokens), got a "
-            f"{_describe(ids)}"
-        )
+        shapes = "(sentences, tokens) or (sentences, references, tokens)"
+        raise ValueError(f"'target' must hold integer ids of shape {shapes}, got a {_describe(ids)}")
     _check_reference_count(len(ids), sentence_count)
     references_per_sentence = ids.shape[1] if ids.ndim == 3 else 1
     if sentence_count and not references_per_sentence:
@@ -228,8 +215,8 @@ def _check_reference_count(entries: int, sentence_count: int, first_entry: Any =
     guess = ""
     if isinstance(first_entry, SEQUENCES) and len(first_entry) == sentence_count:
         guess = (
-            ". 'target' looks like sacreBLEU's layout, one list per set of references, but the layout here is one "
-            "list per sentence: transpose it with list(zip(*target)), or pass target[0] if that is the whole batch"
+            ". 'target' looks like sacreBLEU's layout, but here it is a list per sentence: transpose it with "
+            "list(zip(*target)), or pass target[0] if that is the whole batch"
         )
     raise ValueError(
         f"'preds' and 'target' must have the same number of sentences, got {sentence_count} and {entries}{guess}"
@@ -270,10 +257,8 @@ def _as_list(name: str, value: Any) -> list[Any]:
     is_iterable = isinstance(value, Iterable)
     # The characters of a string, the keys of a dict, and a set, which has no order, are no sentences.
     if not is_iterable or isinstance(value, str | bytes | Mapping | set):
-        raise TypeError(
-            f"{name!r} must be a list of strings, lists of tokens, or tensors of ids, or a single tensor, got "
-            f"{repr(value)[:_MAX_SHOWN]} of type {type(value).__name__}"
-        )
+        needs = f"{name!r} must be a list of strings, lists of tokens, or tensors of ids, or a single tensor"
+        raise TypeError(f"{needs}, got {repr(value)[:_MAX_SHOWN]} of type {type(value).__name__}")
     return list(value)
 
 
@@ -299,10 +284,8 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
         segments = [_as_segment(name, item) for item in items]
         ids = torch.cat(segments).numpy(force=True)
         return Ids(Ragged(ids, lengths_of(segments)), segments[0].device)
-    raise TypeError(
-        f"{name!r} must hold sentences of one kind (strings, lists of tokens, or tensors of ids), got "
-        f"{type_names(types)}"
-    )
+    kinds = "strings, lists of tokens, or tensors of ids"
+    raise TypeError(f"{name!r} must hold sentences of one kind ({kinds}), got {_type_names(types)}")
 
 
 def _recognize_lists(name: str, lists: list[Sequence[Any]]) -> Form:
@@ -310,12 +293,9 @@ def _recognize_lists(name: str, lists: list[Sequence[Any]]) -> Form:
     types = set(map(type, chain.from_iterable(lists)))
     if all(issubclass(type_, str) for type_ in types):
         return Tokens(list(map(list, lists)))
-    if not all(is_integer_type(type_) for type_ in types):
-        may_be_references = name == "preds" and types <= set(SEQUENCES)
-        raise TypeError(
-            f"tokens of {name!r} must be all strings or all integers, got {type_names(types)}"
-            f"{_SWAPPED if may_be_references else ''}"
-        )
+    if bool in types or not all(issubclass(type_, int | np.integer) for type_ in types):  # True is no id
+        hint = _SWAPPED if name == "preds" and types <= set(SEQUENCES) else ""
+        raise TypeError(f"tokens of {name!r} must be all strings or all integers, got {_type_names(types)}{hint}")
     lengths = lengths_of(lists)
     try:
         ids = np.fromiter(chain.from_iterable(lists), np.int64, int(lengths.sum()))
@@ -354,10 +334,8 @@ def _as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
         # A copy without negative strides, a read-only buffer, or a non-native byte order.
         value = torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))
     if value.is_nested or value.layout != torch.strided or value.is_meta:
-        raise TypeError(
-            f"{name!r} must be a dense tensor with values, or a list of its rows, got a tensor with "
-            f"layout={value.layout}, device={value.device}, is_nested={value.is_nested}"
-        )
+        shown = f"a tensor with layout={value.layout}, device={value.device}, is_nested={value.is_nested}"
+        raise TypeError(f"{name!r} must be a dense tensor with values, or a list of its rows, got {shown}")
     if value.dtype == torch.int64:
         return value
     if value.is_floating_point():
@@ -396,11 +374,6 @@ def _describe(value: Tensor) -> str:
     return f"tensor of {value.dtype} and shape {tuple(value.shape)}"
 
 
-def type_names(types: Iterable[type]) -> list[str]:
+def _type_names(types: Iterable[type]) -> list[str]:
     """List type names for an error message."""
     return sorted(type_.__name__ for type_ in types)
-
-
-def is_integer_type(type_: type) -> bool:
-    """Whether values of a type are integers. (To Python, booleans are, too.)"""
-    return type_ is not bool and issubclass(type_, int | np.integer)

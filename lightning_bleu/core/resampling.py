@@ -128,11 +128,9 @@ class PairedTest:
 
 def describe_few_sentences(sentence_count: int) -> str:
     """The warning about a paired bootstrap of few sentences."""
-    plural = "" if sentence_count == 1 else "s"
-    return (
-        f"With {sentence_count} sentence{plural}, a paired bootstrap calls equal systems different too often: its "
-        f"p-values and intervals need at least {MIN_SENTENCES}."
-    )
+    sentences = "1 sentence" if sentence_count == 1 else f"{sentence_count} sentences"
+    effect = "a paired bootstrap calls equal systems different too often"
+    return f"With {sentences}, {effect}: its p-values and intervals need at least {MIN_SENTENCES}."
 
 
 def interval_from(statistics: Tensor, scorer: Scorer, confidence: float, resamples: int, seed: int) -> Interval:
@@ -207,7 +205,7 @@ def _drop_undefined(resampled: Tensor) -> Tensor:
     defined = resampled[resampled.isfinite()]
     if not len(defined):
         raise ValueError(
-            f"none of the {len(resampled)} resamples has a score, because their denominators are 0: use more resamples"
+            f"none of {len(resampled)} resamples has a score: their denominators are 0. Use more resamples"
         )
     return defined
 

@@ -219,12 +219,10 @@ class Report(float):
     def counts(self) -> dict[str, list[int] | int]:
         """The integers that the score is computed from, by name."""
         by_name: dict[str, list[int] | int] = {}
-        for name, value in vars(self).items():
-            is_integer = isinstance(value, int) and not isinstance(value, bool)
-            if is_integer:
+        for name, value in self.to_dict().items():
+            numbers = value if isinstance(value, list) else [value]
+            if all(type(number) is int for number in numbers):
                 by_name[name] = value
-            elif isinstance(value, tuple) and all(isinstance(item, int) for item in value):
-                by_name[name] = list(value)
         return by_name
 
     def to_dict(self) -> dict[str, Any]:
@@ -254,10 +252,6 @@ class Report(float):
 
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
         return (), vars(self)
-
-    def __repr__(self) -> str:
-        attributes = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({attributes})"
 
 
 def float_type(device: torch.device) -> torch.dtype:
@@ -298,9 +292,10 @@ def describe_directions(directions: Mapping[str, bool | None]) -> str:
         >>> describe_directions({"bleu": True, "wer": False, "length": None})
         'Higher is better; for wer, lower; for length, neither.'
     """
-    higher = [name for name, direction in directions.items() if direction]
-    lower = [name for name, direction in directions.items() if direction is False]
-    neither = [name for name, direction in directions.items() if direction is None]
+    names: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    for name, direction in directions.items():
+        names[direction].append(name)
+    higher, lower, neither = names.values()
     if not higher and not lower:
         return ""
     clauses = ["Higher is better" if higher else "Lower is better"]

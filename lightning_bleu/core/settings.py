@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import functools
 import inspect
@@ -102,12 +101,6 @@ class Settings:
         """Replace options by their checked values, while the settings are made."""
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-
-    def with_options(self, **options: Any) -> Self:
-        """A copy with other options, which must be right: they are not checked again."""
-        changed = copy.copy(self)
-        changed._set_checked(**options)
-        return changed
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return self: settings are immutable, and tokenizers and decoders may not support copying."""

@@ -233,28 +233,21 @@ def tokenize_units(units: Sequence[str], tokenize: TokenizeFunction, tokenizer: 
 
 
 def _tokenize_simple_words(units: Sequence[str], tokenizer: str) -> dict[str, Sequence[Hashable]]:
-    """The tokens of units whose tokens are known without a call of the tokenizer."""
+    """The tokens of units whose tokens are known without a call of the tokenizer; other units are missing.
+
+    Example:
+        >>> _tokenize_simple_words(["it's", "well-known.", "1,000", "(so)"], "13a")
+        {"it's": ["it's"], 'well-known.': ['well-known', '.']}
+    """
     tokens_of: dict[str, Sequence[Hashable]] = {}
     if tokenizer in _KEEPS_ALPHANUMERIC:
         tokens_of = {unit: [unit] for unit in units if unit.isalnum()}
     if tokenizer == "13a":
-        tokens_of.update(_tokenize_plain_words([unit for unit in units if unit not in tokens_of]))
-    return tokens_of
-
-
-def _tokenize_plain_words(words: list[str]) -> dict[str, list[str]]:
-    """The tokens of words that 13a keeps, or splits only at a mark at their end; other words are missing.
-
-    Example:
-        >>> _tokenize_plain_words(["it's", "well-known.", "1,000", "(so)"])
-        {"it's": ["it's"], 'well-known.': ['well-known', '.']}
-    """
-    tokens_of: dict[str, list[str]] = {}
-    for word in words:
-        match = _PLAIN_WORD.fullmatch(word)
-        if match:
-            stem, mark = match.groups()
-            tokens_of[word] = [stem, mark] if mark else [stem]
+        for word in [unit for unit in units if unit not in tokens_of]:
+            match = _PLAIN_WORD.fullmatch(word)
+            if match:
+                stem, mark = match.groups()
+                tokens_of[word] = [stem, mark] if mark else [stem]
     return tokens_of
 
 

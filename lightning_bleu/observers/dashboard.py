@@ -82,12 +82,9 @@ class Dashboard:
             self._log_numbers(adapter, validation, step)
         adapters = [*self._trainer_adapters, *self._own_adapters]
         if has_charts:
-            layout = cache(lambda: lay_out_charts(validation))
+            layout = lay_out_charts(validation)
             for adapter in adapters:
-                if adapter.shows_charts:
-                    self._attempt(
-                        "The charts cannot be shown in {}", adapter, lambda adapter: adapter.show_charts(layout())
-                    )
+                self._attempt("The charts cannot be shown in {}", adapter, lambda adapter: adapter.show_charts(layout))
         for loader, samples_of_loader in zip(validation.loaders, samples):
             findings = validation.findings_in(loader.name)
             view = cache(partial(make_view, loader, samples_of_loader, validation.naming, confidence, findings))

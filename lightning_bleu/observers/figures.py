@@ -7,6 +7,7 @@ chose, so they can still shift a little.)
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lightning_bleu.bleu import BLEUScorer, BLEUSettings, Statistics
+from lightning_bleu.bleu import BLEUScorer, BLEUSettings
+from lightning_bleu.core.conventions import Statistics
 from lightning_bleu.core.resampling import interval_from
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings, confidence
     statistics = statistics.cpu()
     buckets, labels = find_length_buckets(Statistics.unpack(statistics).reference_length.numpy())
     rows_of_buckets = [statistics[torch.from_numpy(buckets == bucket)].double() for bucket in range(len(labels))]
-    scorer = BLEUScorer(settings.with_options(effective_order=True, percent=True))
+    scorer = BLEUScorer(replace(settings, effective_order=True, percent=True))
     scores = scorer.score(torch.stack([rows.sum(0) for rows in rows_of_buckets])).numpy()
     errors = None
     if confidence is not None and len(statistics) > 1:

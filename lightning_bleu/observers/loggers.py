@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from lightning_bleu.core.messages import wrong_type
 from lightning_bleu.observers.charts import Layout
 from lightning_bleu.observers.loader_view import LoaderView
 from lightning_bleu.observers.sample_table import sample_table
@@ -32,12 +33,10 @@ class LoggerAdapter:
 
     Attributes:
         shows_samples: whether it shows samples and figures.
-        shows_charts: whether charts must be arranged.
         logger: the logger itself.
     """
 
     shows_samples: ClassVar[bool] = True
-    shows_charts: ClassVar[bool] = False
 
     def __init__(self, logger: Any) -> None:
         self.logger = logger
@@ -71,8 +70,6 @@ class TensorBoard(LoggerAdapter):
 
     It shows tables of the samples with marked words, figures, and a page of charts.
     """
-
-    shows_charts = True
 
     def log_numbers(self, numbers: Mapping[str, float], step: int) -> None:
         """Log scalars."""
@@ -171,9 +168,8 @@ class MLflow(LoggerAdapter):
             if not is_path or len(stored) > _MAX_METRIC_OF_MLFLOW:
                 refused[name] = f"MLflow cannot take the name {name!r}. {_NAMES_OF_MLFLOW}"
             elif other != name:
-                refused[name] = (
-                    f"MLflow would store {other!r} and {name!r} as one number, {stored!r}. {_NAMES_OF_MLFLOW}"
-                )
+                clash = f"MLflow would store {other!r} and {name!r} as one number, {stored!r}"
+                refused[name] = f"{clash}. {_NAMES_OF_MLFLOW}"
         return refused
 
     def show_samples(self, view: LoaderView, step: int) -> None:
@@ -232,10 +228,7 @@ def check_loggers(loggers: Sequence[Any]) -> None:
     """
     for logger in loggers:
         if not any(hasattr(type(logger), method) for method in ("log_metrics", "add_scalar", "define_metric")):
-            raise TypeError(
-                "'loggers' must be a list of SummaryWriters, loggers of Lightning, or runs of W&B, got "
-                f"{logger!r} of type {type(logger).__name__}"
-            )
+            raise wrong_type("loggers", "a list of SummaryWriters, loggers of Lightning, or runs of W&B", logger)
         if sum(logger is other for other in loggers) > 1:
             raise ValueError(f"'loggers' has {logger!r} twice, so it would get every number twice: list it once")
 

@@ -30,8 +30,6 @@ from lightning_bleu.observers.recorded import (
 
 _EPOCH = re.compile(rb'"epoch": [^,]*')
 _HIDDEN = re.compile(r"\.step-\d{7,}-[0-9a-f]{32}")
-_PAUSES = (0.1, 0.3, 1.0)
-"""How many seconds to wait before another try to rename a folder."""
 
 
 class Record:
@@ -62,10 +60,8 @@ class Record:
         """
         has_trained = any(read_name(path)[0] > 0 for path in find_validations(self.folder))
         if has_trained and not self._has_written:
-            raise ValueError(
-                f"{str(self.folder)!r} has the translations of another training run: use another folder for each run, "
-                f"{ways_out}"
-            )
+            has = f"{str(self.folder)!r} has the translations of another training run"
+            raise ValueError(f"{has}: use another folder for each run, {ways_out}")
 
     def check_folder(self, *names: str) -> None:
         """Create the folder of a stage, and remove what killed runs have left there; see :func:`name_folder`.
@@ -181,20 +177,15 @@ def _write_file(path: Path, content: bytes, earlier: Path | None) -> None:
 
 def _put_in_place(hidden: Path, folder: Path, step: int, number: int) -> Path:
     """Give a complete folder its name, with this number or a higher one: another run may have just taken it."""
-    pauses = iter(_PAUSES)
     while True:
         place = _name_place(folder, step, number)
         try:
             os.rename(hidden, place)
         except OSError as error:
-            if os.path.lexists(place):
-                number += 1
-                continue
-            pause = next(pauses, None)
-            if pause is None:
+            if not os.path.lexists(place):
                 reason = f"{error.strerror}: this folder is complete, but it cannot be renamed to {place.name}"
                 raise OSError(error.errno, reason, str(hidden)) from error
-            time.sleep(pause)
+            number += 1
         else:
             return place
 

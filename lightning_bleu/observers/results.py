@@ -88,12 +88,5 @@ class Results(dict[str, Result], Viewable):
         return View("", blocks, self.title)
 
     def __repr__(self) -> str:
-        shown: list[str] = []
-        for name, result in self.items():
-            text = f"{name}={format_in_unit(result.score, result.percent)}"
-            if len(", ".join([*shown, text])) > _REPR_LENGTH:
-                break
-            shown.append(to_line(text))
-        if len(shown) < len(self):
-            shown.append(f"{len(self) - len(shown)} more")
-        return f"Results({', '.join(shown)})"
+        scores = [f"{name}={format_in_unit(result.score, result.percent)}" for name, result in self.items()]
+        return f"Results({to_line(', '.join(scores), _REPR_LENGTH)})"

@@ -24,10 +24,8 @@ _MAX_REFERENCES = 5
 """The maximum number of references that a page shows per sentence."""
 _REPR_TEXT = 40
 """The number of characters of a sentence in the ``repr`` of a sample."""
-_REPR_SCORES = 2
-"""The number of scores there."""
-_REPR_SCORE = 25
-"""The number of characters of each of them."""
+_REPR_SCORES = 50
+"""The number of characters of its scores there."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,11 +80,7 @@ class Sample:
 
     def shown_scores(self) -> list[float]:
         """The scores, in percent unless they have a scale of their own: for loggers."""
-        shown = []
-        for name, score in self.scores.items():
-            is_share = self.percent[name] is False
-            shown.append(100 * score if is_share else score)
-        return shown
+        return [100 * score if self.percent[name] is False else score for name, score in self.scores.items()]
 
     def to_dict(self) -> dict[str, Any]:
         """The number, the id, the group, the scores, and the texts."""
@@ -118,11 +112,9 @@ class Sample:
         return to_text(View("", [Examples("", [self.to_example()])]))
 
     def __repr__(self) -> str:
-        shown = [f"no. {self.number}"]
-        for score in self.describe_scores()[:_REPR_SCORES]:
-            shown.append(to_line(score, _REPR_SCORE))
-        shown.append(to_line(repr(self.hypothesis[:_REPR_TEXT]), _REPR_TEXT))
-        return f"Sample({', '.join(shown)})"
+        scores = to_line(", ".join(self.describe_scores()), _REPR_SCORES)
+        text = to_line(repr(self.hypothesis[:_REPR_TEXT]), _REPR_TEXT)
+        return f"Sample(no. {self.number}, {scores}, {text})"
 
 
 @dataclass(frozen=True, repr=False)

@@ -33,8 +33,7 @@ class ErrorRate(TaskMetric):
     def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
         check_installed(type(self).__name__, "rapidfuzz", "wer")
         count = partial(count_errors, split=_SPLITS[self.unit], normalize=normalize)
-        options = {"normalize": normalize}
-        signature = {"unit": self.unit}
+        options, signature = {"normalize": normalize}, {"unit": self.unit}
         super().__init__(count, options, signature, percent=percent, sensitive_to=self.aspects)
 
 

@@ -106,6 +106,5 @@ def check_installed(metric: str, module: str, extra: str) -> None:
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"{metric} needs {module}, which is not installed: pip install 'lightning-bleu[{extra}]'", name=module
-        ) from error
+        message = f"{metric} needs {module}, which is not installed: pip install 'lightning-bleu[{extra}]'"
+        raise ModuleNotFoundError(message, name=module) from error

@@ -46,16 +46,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(clean=clean, shorten=shorten, to_line=to_line)
-    environment.globals.update(
-        draw=draw_chart, describe_marks=describe_marks, kind_of=_kind_of, max_rows=MAX_ROWS_OF_PAGE
-    )
+    environment.globals.update(draw=draw_chart, describe_marks=describe_marks, max_rows=MAX_ROWS_OF_PAGE)
     environment.tests.update(empty=_is_empty, best=_is_best)
     return environment
-
-
-def _kind_of(item: Any) -> str:
-    """The name of the class of a block or a cell, by which templates choose what to do."""
-    return type(item).__name__
 
 
 def _is_empty(spans: Any) -> bool:

@@ -83,10 +83,7 @@ def cell_texts(table: Table) -> list[list[str]]:
         [['', 'verdict', 'difference'], ['new', 'better', '1.00']]
     """
     rows = table.rows[:MAX_ROWS]
-    are_ranges = [False] * len(table.header)
-    for row in rows:
-        for column, cell in enumerate(row):
-            are_ranges[column] |= isinstance(cell, Range)
+    are_ranges = [any(isinstance(cell, Range) for cell in column) for column in zip(table.header, *rows)]
     texts = []
     for line in (table.header, *rows):
         texts.append([_cell_text(cell) for cell, is_range in zip(line, are_ranges) if not is_range])

@@ -19,7 +19,7 @@ from torchmetrics import MetricCollection
 from lightning_bleu import CONVENTIONS, CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.bleu import BLEU_OPTIONS
 from lightning_bleu.core.conventions import REFERENCE_LENGTHS, SMOOTHINGS
-from lightning_bleu.core.messages import closest_name, warn_user
+from lightning_bleu.core.messages import did_you_mean, warn_user
 from lightning_bleu.core.tokens import TOKENIZERS
 from tests.helpers.process_groups import group_of_one
 
@@ -98,9 +98,9 @@ CHOICES = [list(CONVENTIONS), list(SMOOTHINGS), list(REFERENCE_LENGTHS), list(TO
 @pytest.mark.parametrize("change", [str, str.upper, str.title, str.swapcase])
 def test_a_name_in_another_case_is_closest_to_itself(choices: list[str], change: Any) -> None:
     for name in choices:
-        assert closest_name(change(name), choices) == repr(name)
+        assert did_you_mean(change(name), choices) == f": did you mean {name!r}?"
 
 
 @given(st.text(), st.lists(st.text(), unique_by=str.lower))
 def test_the_closest_name_is_one_of_the_choices(name: str, choices: list[str]) -> None:
-    assert closest_name(name, choices) in {None, *map(repr, choices)}
+    assert did_you_mean(name, choices) in {"", *(f": did you mean {choice!r}?" for choice in choices)}

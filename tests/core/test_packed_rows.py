@@ -101,7 +101,7 @@ def test_the_checksum_of_an_empty_reference_does_not_depend_on_its_batch() -> No
 def test_all_rows_have_positions_or_none() -> None:
     without, having = pack(["a"]), pack(["a"], positions=[0])
     for both in ((without, having), (having, without)):
-        with pytest.raises(ValueError, match="the positions of only some sentences are known: pass an 'index' with"):
+        with pytest.raises(ValueError, match="only some sentences have positions: pass an 'index' with"):
             read_rows(torch.cat(both))
 
 

@@ -15,9 +15,11 @@ import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
+from lightning_bleu.core.batch import read_sources
 from lightning_bleu.core.columns import read_groups, read_ids, read_index, read_sample_mask
 from lightning_bleu.core.forms import Ids, Strings, Tokens, segment_count
-from lightning_bleu.core.recognize import recognize, recognize_hypotheses, recognize_sources
+from lightning_bleu.core.recognize import recognize, recognize_hypotheses
+from lightning_bleu.core.settings import Settings
 from tests.helpers.counting import EXPECTED_FIRST, FIRST_REFERENCES, HYPOTHESES, count, pad
 
 ids = torch.zeros(2, 5, dtype=torch.long)
@@ -216,7 +218,7 @@ def test_an_empty_array_is_an_empty_batch(empty: npt.NDArray[Any]) -> None:
         metric.update(preds, target)
     metric.update(["a b"], ["a b"])
     assert metric.hypothesis_length == 2
-    assert segment_count(recognize_sources(empty, 0)) == 0
+    assert segment_count(recognize_hypotheses(empty, "source")) == 0
 
 
 def test_logits_in_their_own_layout_are_not_taken_for_the_other_one() -> None:
@@ -238,7 +240,7 @@ def test_logits_in_their_own_layout_are_not_taken_for_the_other_one() -> None:
 def test_there_must_be_a_source_for_each_hypothesis() -> None:
     for sources, counts in ((["a"], "1 and 2"), (torch.zeros(3, 2).long(), "3 and 2")):
         with pytest.raises(ValueError, match=f"^'source' and 'preds' must have .* number of sentences, got {counts}$"):
-            recognize_sources(sources, 2)
+            read_sources(sources, 2, Settings())
 
 
 OF_PREDS = [case for case in ERRORS if re.match(r"\^?(tokens of )?'preds' (?!and)", case[3])]

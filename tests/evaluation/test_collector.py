@@ -39,7 +39,7 @@ def count_kept(counting: Counting) -> dict[str, int]:
 
 def test_a_function_that_takes_sources_needs_them() -> None:
     counting = Counting({"bleu": CorpusBLEU(), "f": checksum})
-    with pytest.raises(ValueError, match="'f' takes sources: give 'source' beside 'preds'"):
+    with pytest.raises(ValueError, match="'f' takes sources: give a 'source'"):
         count(counting, ["a"], ["a"])
     assert len(gather(count(counting, ["a"], ["a"], source=["b"]))) == 1
 

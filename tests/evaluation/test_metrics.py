@@ -138,7 +138,7 @@ def test_a_group_may_have_the_name_of_a_metric_that_was_not_given_by_name(metric
 
 
 def test_different_scales_are_warned_about() -> None:
-    message = "The metrics have different scales: 'bleu' in 0..100, 'chrf' in 0..1. Set percent=True for all of them"
+    message = "The metrics have different scales, {'bleu': 100.0, 'chrf': 1.0}: set percent=True for all of them"
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}"):
         BLEUCallback({"bleu": CorpusBLEU(percent=True), "ter": TER(), "chrf": CorpusCHRF()})
 

@@ -5,10 +5,10 @@ It is written in the order of ``lightning_bleu/chrf.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import numpy as np
 from torch import Tensor
@@ -21,7 +21,7 @@ from lightning_bleu.core.scoring import Component, Report, float_type, join_sign
 from lightning_bleu.core.settings import Decoder, Settings, check_bool
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
+    from typing_extensions import Unpack
 
 
 # Options
@@ -92,6 +92,7 @@ class ErrorRateScorer(CorpusScorer):
     """All of the error rate but the state: how sentences are counted, and how their rows become a score."""
 
     settings: ErrorRateSettings
+    settings_class = ErrorRateSettings
     class_name = "CorpusErrorRate"
     higher_is_better = False
 
@@ -99,11 +100,6 @@ class ErrorRateScorer(CorpusScorer):
         bounds = (0.0, None)
         sensitive_to = ("case", "punctuation", "subwords")
         super().__init__(settings, name="error rate", columns=2, perfect=0.0, bounds=bounds, sensitive_to=sensitive_to)
-
-    @classmethod
-    def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
-        """The scorer with settings that :meth:`Settings.plain` returned, for text."""
-        return cls(ErrorRateSettings.from_options(**{**settings, "decoder": None, "percent": percent}))
 
     def count_batch(self, name: str, batch: Batch, sources: Sources | None = None) -> IntArray:
         """The statistics of each sentence, shape ``(sentences, 2)``."""

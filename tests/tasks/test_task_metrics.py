@@ -409,9 +409,7 @@ def test_they_stand_alone_can_be_sent_to_processes_and_show_their_options(metric
 
 def test_shares_beside_percent_are_warned_about() -> None:
     """But not an error rate, which is read in another way."""
-    with pytest.warns(
-        UserWarning, match="different scales: 'bleu' in 0..100, 'rouge' in 0..1. Set percent=True for all"
-    ):
+    with pytest.warns(UserWarning, match="different scales, {'bleu': 100.0, 'rouge': 1.0}: set percent=True for all"):
         Evaluator({"bleu": CorpusBLEU(percent=True), "rouge": ROUGE(["rouge1"])})
     Evaluator({"bleu": CorpusBLEU(percent=True), "wer": WER()})
 

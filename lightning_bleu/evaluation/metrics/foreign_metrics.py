@@ -80,10 +80,8 @@ class ForeignMetric(EvaluatorMetric):
             else:
                 trials.append((takes_one, right, wrong))
         if not trials:
-            raise TypeError(
-                f"the metric {name!r} must take a list of strings, and a reference or a list of references for "
-                f"each, but it cannot score two sentences: {errors[0]}"
-            )
+            takes = "must take a list of strings, and a reference or a list of references for each"
+            raise TypeError(f"the metric {name!r} {takes}, but it cannot score two sentences: {errors[0]}")
         # Some metrics accept lists of references, and give all hypotheses the same score.
         for trial in trials:
             if trial[1] != trial[2]:
@@ -95,10 +93,8 @@ class ForeignMetric(EvaluatorMetric):
         check_text(name, batch)
         counts = batch.reference_counts
         if self._takes_one and (counts > 1).any():
-            raise ValueError(
-                f"the metric {name!r} takes a single reference, but a sentence has {counts.max()}: pass a function "
-                "that chooses one, such as lambda hypotheses, references: [...]"
-            )
+            has = f"a sentence has {counts.max()}: pass a function that chooses one"
+            raise ValueError(f"the metric {name!r} takes a single reference, but {has}")
         return super().count_batch(name, batch, sources)
 
     def score_texts(self, name: str, sentences: Sequence[Sentence]) -> dict[str, Tensor]:
@@ -107,10 +103,7 @@ class ForeignMetric(EvaluatorMetric):
             scores = self._score_texts(sentences, self._takes_one)
         except Exception as error:
             raise RuntimeError(f"the metric {name!r} failed: {type(error).__name__}: {error}") from error
-        return {
-            score_name: torch.tensor([score, 1.0], dtype=torch.float64, device="cpu")
-            for score_name, score in scores.items()
-        }
+        return {name: torch.tensor([score, 1.0], dtype=torch.float64, device="cpu") for name, score in scores.items()}
 
     def _score_texts(self, sentences: Sequence[Sentence], takes_one: bool) -> dict[str, float]:
         hypotheses = [sentence.hypothesis for sentence in sentences]
@@ -169,6 +162,5 @@ def read_scores(value: Any) -> dict[str, float]:
     try:
         return {str(score): torch.as_tensor(number).double().mean().item() for score, number in values.items()}
     except (TypeError, ValueError, RuntimeError):
-        raise TypeError(
-            f"the result must be a number, a number per sentence, or a dict of these, got {value!r}"
-        ) from None
+        needs = "the result must be a number, a number per sentence, or a dict of these"
+        raise TypeError(f"{needs}, got {value!r}") from None

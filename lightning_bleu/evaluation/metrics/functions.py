@@ -24,6 +24,8 @@ from lightning_bleu.core.settings import check_bool, describe
 from lightning_bleu.evaluation.metrics.callables import call_with_third, find_third, name_function
 from lightning_bleu.evaluation.names import Name, check_names
 
+_TEXT = "return strings (join tokens with spaces), or decode ids with the option decoder=tokenizer"
+"""What to do about a metric that needs text."""
 _MAX_SHOWN = 200
 """The number of characters of a value that error messages show."""
 
@@ -130,29 +132,16 @@ class FunctionMetric(EvaluatorMetric):
             raise ValueError(f"'higher_is_better' of the metric {name!r} has {[*directions]}: add {score_name!r}")
         direction = directions.get(score_name, directions.get(""))
         settings = {"higher_is_better": direction, **self.plain_settings()}
-        return FunctionScorer(
-            Name(name, score=score_name).key,
-            direction,
-            self.scale,
-            best_ratio=self.perfect,
-            settings=settings,
-            over_zero=self.over_zero,
-            metric=self,
-        )
+        key = Name(name, score=score_name).key
+        return FunctionScorer(key, direction, self.scale, self.perfect, settings, self.over_zero, metric=self)
 
     def count_batch(self, name: str, batch: Batch, sources: Sources | None) -> IntArray:
         """Nothing yet. An error for a batch that the function cannot score."""
         check_text(name, batch)
         if sources is None and self._needs_sources:
-            raise ValueError(
-                f"the metric {name!r} takes sources: give 'source' beside 'preds' and 'target', or remove its third "
-                "parameter"
-            )
+            raise ValueError(f"the metric {name!r} takes sources: give a 'source', or remove its third parameter")
         if sources is not None and self.takes_sources and sources.kind not in ("strings", "empty"):
-            raise TypeError(
-                f"the metric {name!r} takes sources as text, got {sources.kind}: return strings, or decode ids with "
-                "the option decoder=tokenizer"
-            )
+            raise TypeError(f"the metric {name!r} takes sources as text, got {sources.kind}: {_TEXT}")
         return super().count_batch(name, batch, sources)
 
     def score_texts(self, name: str, sentences: Sequence[Sentence]) -> dict[str, Tensor] | None:
@@ -164,10 +153,7 @@ def check_text(name: str, batch: Batch) -> None:
     """Raise a TypeError for a batch that is not text, for a metric of this name."""
     kind = kind_of(batch.segments)
     if kind not in ("strings", "empty"):
-        raise TypeError(
-            f"the metric {name!r} needs text, got {kind}: return strings (join tokens with spaces), or decode ids with "
-            "the option decoder=tokenizer"
-        )
+        raise TypeError(f"the metric {name!r} needs text, got {kind}: {_TEXT}")
 
 
 _REPR_NAME = 80
@@ -273,11 +259,9 @@ def call_function(name: str, metric: FunctionMetric, sentences: Sequence[Sentenc
         with untouched():
             value = metric(hypotheses, references, sources if has_sources else None)
     except Exception as error:
-        called_with = f"{len(hypotheses)} hypotheses, a list of references for each"
-        called_with += ", and their sources" if has_sources and metric.takes_sources else ""
-        raise RuntimeError(
-            f"the metric {name!r} failed: {type(error).__name__}: {error} (called with {called_with})"
-        ) from error
+        with_sources = " and sources" if has_sources and metric.takes_sources else ""
+        called = f"called with {len(hypotheses)} hypotheses, a list of references for each{with_sources}"
+        raise RuntimeError(f"the metric {name!r} failed: {type(error).__name__}: {error} ({called})") from error
     if value is None:
         return None
     if not isinstance(value, Mapping):
@@ -304,8 +288,7 @@ def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], metric: Fun
     if numbers.shape not in shapes and not (is_number and metric.corpus_level):
         if is_number:
             raise ValueError(
-                f"{needs}, got one number: return pairs such as (errors, words), whose sums are divided, or pass "
-                "FunctionMetric(..., corpus_level=True)"
+                f"{needs}, got one number: return pairs of them, or pass FunctionMetric(..., corpus_level=True)"
             )
         raise ValueError(f"{needs}, got the shape {tuple(numbers.shape)} for {count} sentences")
     _check_finite(name, numbers, sentences)
@@ -323,8 +306,7 @@ def _to_numbers(value: Any) -> Tensor:
         >>> _to_numbers(np.array([1, 0.5, True], object))
         tensor([1.0000, 0.5000, 1.0000], dtype=torch.float64)
     """
-    is_masked = isinstance(value, np.ma.MaskedArray)
-    if is_masked:
+    if isinstance(value, np.ma.MaskedArray):
         raise TypeError  # the mask would be ignored
     if isinstance(value, Tensor):
         is_dense = value.layout == torch.strided and not value.is_nested
@@ -348,10 +330,8 @@ def _check_finite(name: str, numbers: Tensor, sentences: Sequence[Sentence]) -> 
     """Raise a ValueError for the first number that is not finite."""
     for place in (~numbers.isfinite()).nonzero().tolist():
         hypothesis = f" for the hypothesis {sentences[place[0]].hypothesis[:_MAX_SHOWN]!r}" if place else ""
-        raise ValueError(
-            f"the metric {name!r} returned {numbers[(*place,)].item()}{hypothesis}: return a finite number for each "
-            "sentence, or None to log nothing"
-        )
+        returned = f"the metric {name!r} returned {numbers[(*place,)].item()}{hypothesis}"
+        raise ValueError(f"{returned}: return a finite number for each sentence, or None to log nothing")
 
 
 @contextlib.contextmanager

@@ -78,9 +78,9 @@ def _to_evaluator_metric(name: str, passed: Any) -> EvaluatorMetric:
         raise TypeError(f"{needs}: make an instance of it")
     if isinstance(passed, CorpusMetric):
         if type(passed).compute is not CorpusMetric.compute or type(passed).update is not CorpusMetric.update:
+            overrides = f"{type(passed).__name__} overrides 'update' or 'compute', which an evaluator does not call"
             raise TypeError(
-                f"{type(passed).__name__} overrides 'update' or 'compute', which an evaluator does not call: pass a "
-                "function of hypotheses and references, or use it without an evaluator"
+                f"{overrides}: pass a function of hypotheses and references, or use it without an evaluator"
             )
         return passed.scorer
     if isinstance(passed, EvaluatorMetric):

@@ -69,8 +69,7 @@ def warn_about_scales(metrics: Mapping[str, EvaluatorMetric]) -> None:
             if scorer.unit is not None and scorer.higher_is_better is not False:  # an error rate is apart anyway
                 units[name] = scorer.unit
     if len(set(units.values())) > 1:
-        shown = ", ".join(f"{name!r} in 0..{unit:g}" for name, unit in units.items())
-        warn_user(f"The metrics have different scales: {shown}. Set percent=True for all of them, or for none.")
+        warn_user(f"The metrics have different scales, {units}: set percent=True for all of them, or for none.")
 
 
 def shared_reading(metrics: Mapping[str, EvaluatorMetric], decoder: Decoder | None = None) -> Settings:
@@ -94,10 +93,9 @@ def shared_reading(metrics: Mapping[str, EvaluatorMetric], decoder: Decoder | No
         (reading, owner), (other_reading, other_owner), *_ = owners.items()
         names = [field.name for field in fields(reading)]
         differing = [name for name in names if getattr(reading, name) != getattr(other_reading, name)]
-        raise ValueError(
-            f"{owner!r} and {other_owner!r} must read ids in the same way, but differ in {differing or ['decoder']}: "
-            "give them the same 'decoder', 'ignore_ids', 'pad_id', 'bos_id', and 'eos_id', or set these for one of "
-            "them only"
+        differ = (
+            f"{owner!r} and {other_owner!r} must read ids in the same way, but differ in {differing or ['decoder']}"
         )
+        raise ValueError(f"{differ}: give them the same values, or set these options for one of them only")
     nothing_set = _NOTHING_SET if decoder is None else Settings(decoder=decoder)
     return next(iter(owners), nothing_set)
