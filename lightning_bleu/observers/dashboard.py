@@ -81,7 +81,7 @@ class Dashboard:
         for adapter in self._own_adapters:
             self._log_numbers(adapter, validation, step)
         adapters = [*self._trainer_adapters, *self._own_adapters]
-        if has_charts:
+        if has_charts and adapters:
             layout = lay_out_charts(validation)
             for adapter in adapters:
                 self._attempt("The charts cannot be shown in {}", adapter, lambda adapter: adapter.show_charts(layout))

@@ -29,6 +29,8 @@ from lightning_bleu.observers.recorded import (
 )
 
 _EPOCH = re.compile(rb'"epoch": [^,]*')
+_PAUSES = (0.1, 0.3, 1.0)
+"""How many seconds to wait before another try to rename a folder."""
 _HIDDEN = re.compile(r"\.step-\d{7,}-[0-9a-f]{32}")
 
 
@@ -177,15 +179,20 @@ def _write_file(path: Path, content: bytes, earlier: Path | None) -> None:
 
 def _put_in_place(hidden: Path, folder: Path, step: int, number: int) -> Path:
     """Give a complete folder its name, with this number or a higher one: another run may have just taken it."""
+    pauses = iter(_PAUSES)
     while True:
         place = _name_place(folder, step, number)
         try:
             os.rename(hidden, place)
         except OSError as error:
-            if not os.path.lexists(place):
+            pause = next(pauses, None)
+            if os.path.lexists(place):
+                number += 1
+            elif pause is not None:  # on Windows, a scanner may have a file open
+                time.sleep(pause)
+            else:
                 reason = f"{error.strerror}: this folder is complete, but it cannot be renamed to {place.name}"
                 raise OSError(error.errno, reason, str(hidden)) from error
-            number += 1
         else:
             return place
 

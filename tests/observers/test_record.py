@@ -281,17 +281,27 @@ def test_a_full_disk_leaves_nothing_and_says_so(tmp_path: Path) -> None:
     assert len(find_validations(tmp_path)) == 2
 
 
-def test_a_folder_that_cannot_be_renamed_stays_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("failures", [2, 100])
+def test_a_rename_that_fails_is_tried_again(failures: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows, while a scanner has a file open."""
     tries: list[Path] = []
+    rename = os.rename
 
     def fail(hidden: Path, place: Path) -> None:
         tries.append(hidden)
-        raise PermissionError(13, "Permission denied")
+        if len(tries) <= failures:
+            raise PermissionError(13, "Permission denied")
+        rename(hidden, place)
 
     monkeypatch.setattr(os, "rename", fail)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    if failures == 2:
+        write(tmp_path, ["a"], ["a"])
+        assert names_in(tmp_path / "val") == ["step-0000500"]
+        return
     with pytest.raises(OSError, match="this folder is complete, but it cannot be renamed to step-0000500") as caught:
         write(tmp_path, ["a"], ["a"])
-    assert (len(tries), caught.value.filename) == (1, str(tries[0]))
+    assert (len(tries), caught.value.filename) == (4, str(tries[0]))
     assert (tries[0] / "scores.json").exists()
     assert find_validations(tmp_path) == []
 
