@@ -362,7 +362,7 @@ def test_the_best_weights_have_their_step_and_a_resumed_run_is_compared(processe
         assert [line["eval_one_bleu_best"] for line in found["log"]] == [best] * 3
         assert [line["eval_one_bleu_p_value"] < 0.1 for line in found["log"]] == [False, True, True]
         # The best weights are from step 1; here, they translate like those of step 3, and nothing is overwritten.
-        names = ["step-0000001-2", "step-0000001", "step-0000002", "step-0000003"]
+        names = ["step-0000001", "step-0000001-2", "step-0000002", "step-0000003"]
         assert found["files"] == names
         assert "or resume that run with trainer.train(resume_from_checkpoint=...)" in found["same run again"]
         assert found["resumed"]["eval_one_bleu"] == best != found["resumed"]["eval_two_bleu"]
