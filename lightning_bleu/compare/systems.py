@@ -170,13 +170,14 @@ def _score(
     if are_tokens:
         hypotheses = [_split_tokens(line) for line in hypotheses]
         references = [[_split_tokens(line) for line in lines] for lines in references]
-    collector = SentenceCollector(metrics, [Loader("", shared_reading(metrics))], max_texts=math.inf)
+    loader = Loader("", shared_reading(metrics))
+    collector = SentenceCollector(metrics, [loader], (), math.inf, WarnOnce())
     collector.update(Output(hypotheses, references, texts.sources, index=range(len(references))))
     joined = collector.join([collector.close()])
-    scored, undefined = score_loaders(metrics, joined.loaders)
+    scored, mistakes = score_loaders(metrics, joined.loaders)
     is_only = len(texts.hypotheses) == 1
     found = joined.find_findings(metrics, where="" if is_only else system)
-    for _, message in [*(score.mistake for score in undefined), *joined.mistakes, *select_warnings(found)]:
+    for _, message in [*mistakes, *joined.mistakes, *select_warnings(found)]:
         warn(message)
     missing = [score.name.key for score in scored if score.rows is None]
     if missing:
