@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
 import torch
@@ -24,7 +24,7 @@ from lightning_bleu.evaluation.lightning_internals import (
     restart_validation,
 )
 from lightning_bleu.evaluation.metrics.callables import call_with_third
-from lightning_bleu.evaluation.monitors import suspect_early_saving, suspect_monitors
+from lightning_bleu.evaluation.monitors import suspect_monitors
 from lightning_bleu.evaluation.names import STEPS, check_names, name_loaders
 from lightning_bleu.evaluation.options import EvaluatorOptions, MetricsByName, check_names_of_options, show_options
 from lightning_bleu.evaluation.scores.validation import Outcome
@@ -103,7 +103,7 @@ class BLEUCallback(pl.Callback):
         self.dataloader_names = dataloader_names
         self._started: StartedValidation | None = None
         self._is_fit = True
-        self._loaded: LoadedWeights | None = None
+        self._loaded: tuple[int, int, int | None] | None = None  # id of the module, step, and epoch
 
     @property
     def results(self) -> Results:
@@ -125,16 +125,12 @@ class BLEUCallback(pl.Callback):
             self.evaluator.load_state_dict(state_dict)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Open the folder of the translations, check names, and warn about likely mistakes. Collective.
+        """Open the folder of the translations, and check names. Collective.
 
         Raises:
             ValueError: if two callbacks have one name, or files cannot be written.
         """
-        callbacks = trainer.callbacks  # type: ignore[attr-defined]
-        namings = self.evaluator.namings
-        self._check_other_callbacks(callbacks)
-        for message in suspect_monitors(callbacks, namings.values(), self.evaluator.metrics):
-            self.evaluator.warn_once(message)
+        self._check_other_callbacks(trainer.callbacks)  # type: ignore[attr-defined]
         self._is_fit = stage == "fit"
         if self._is_fit:
             self._loaded = None
@@ -176,7 +172,7 @@ class BLEUCallback(pl.Callback):
         """Remember which step and epoch the weights of a module are from, and validate from the beginning."""
         restart_validation(checkpoint)
         step = checkpoint.get("global_step", trainer.global_step)
-        self._loaded = LoadedWeights(id(pl_module), step, checkpoint.get("epoch"))
+        self._loaded = id(pl_module), step, checkpoint.get("epoch")
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Check that a new run does not write among the translations of another one."""
@@ -192,18 +188,15 @@ class BLEUCallback(pl.Callback):
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """The weights are no longer those of the checkpoint from which training resumes.
 
-        The schedulers are known now, and loggers can be opened.
+        Callbacks and schedulers are known now, which may prefer worse scores, and loggers can be opened.
         """
         self._loaded = None
         evaluator = self.evaluator
-        schedulers = trainer.lr_scheduler_configs
-        for message in suspect_monitors((), evaluator.namings.values(), evaluator.metrics, schedulers):
-            evaluator.warn_once(message)
         callbacks: Any = trainer.callbacks  # type: ignore[attr-defined]
+        schedulers, namings = trainer.lr_scheduler_configs, evaluator.namings.values()
         batches = trainer.num_training_batches / trainer.accumulate_grad_batches
-        epochs = trainer.check_val_every_n_epoch or 1
-        steps = math.inf if math.isinf(batches) else math.ceil(batches) * epochs
-        for message in suspect_early_saving(callbacks, evaluator.namings.values(), evaluator.metrics, steps):
+        steps = math.inf if math.isinf(batches) else math.ceil(batches) * (trainer.check_val_every_n_epoch or 1)
+        for message in suspect_monitors(callbacks, schedulers, namings, evaluator.metrics, steps):
             evaluator.warn_once(message)
         # Opening loggers warns about them, also without a sanity check.
         run_in_process_0(lambda: Dashboard(evaluator.warn_once).open(_find_loggers(trainer)))
@@ -221,7 +214,6 @@ class BLEUCallback(pl.Callback):
                 names=names,
                 dataloaders=dataloaders,
                 origin=origin,
-                has_extract=self.extract is not None,
                 loggers=_find_loggers(trainer),
             )
         )
@@ -296,10 +288,10 @@ class BLEUCallback(pl.Callback):
 
     def _find_place(self, trainer: pl.Trainer) -> tuple[int, int | None]:
         """Step and epoch of the weights. Lightning restores them from a checkpoint only to resume training."""
-        loaded = self._loaded
-        is_loaded = loaded is not None and loaded.module == id(trainer.lightning_module)
-        if loaded is not None and is_loaded and not self._is_fit:
-            return loaded.step, loaded.epoch
+        if self._loaded is not None and not self._is_fit:
+            module, step, epoch = self._loaded
+            if module == id(trainer.lightning_module):
+                return step, epoch
         # Callbacks hear nothing of a checkpoint with weights only.
         is_unknown = trainer.ckpt_path is not None and not self._is_fit
         return trainer.global_step, None if is_unknown else trainer.current_epoch
@@ -308,20 +300,6 @@ class BLEUCallback(pl.Callback):
 def _find_loggers(trainer: pl.Trainer) -> Sequence[Any]:
     """The loggers in which validations are shown."""
     return () if trainer.fast_dev_run else trainer.loggers  # type: ignore[attr-defined]
-
-
-class LoadedWeights(NamedTuple):
-    """The weights of a checkpoint.
-
-    Attributes:
-        module: the :func:`id` of the module that has them.
-        step: the number of training steps before it was saved.
-        epoch: its epoch.
-    """
-
-    module: int
-    step: int
-    epoch: int | None
 
 
 def _log_numbers(outcome: Outcome, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

@@ -18,7 +18,7 @@ import datetime
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,12 +26,11 @@ from typing import TYPE_CHECKING, Any
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.messages import WarnOnce, check_choice
 from lightning_bleu.core.mistakes import Mistake
-from lightning_bleu.core.processes import exchange, process_count, run_in_process_0
+from lightning_bleu.core.processes import exchange, run_in_process_0
 from lightning_bleu.core.settings import Decoder, Settings, check_integer, to_plain
 from lightning_bleu.evaluation.input.collector import SentenceCollector
 from lightning_bleu.evaluation.input.loaders import CALL, Loader, Origin
 from lightning_bleu.evaluation.input.outputs import Output
-from lightning_bleu.evaluation.input.positions import prepare_loader
 from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
 from lightning_bleu.evaluation.metrics.shared_facts import (
     check_parts,
@@ -39,7 +38,7 @@ from lightning_bleu.evaluation.metrics.shared_facts import (
     shared_reading,
     warn_about_scales,
 )
-from lightning_bleu.evaluation.names import STEPS, Naming, check_loader_names, name_loaders
+from lightning_bleu.evaluation.names import STEPS, Naming, check_names, name_loaders
 from lightning_bleu.evaluation.options import (
     EvaluatorOptions,
     MetricsByName,
@@ -94,7 +93,6 @@ class Plan:
         naming: how names are written, if not as `log_name` says.
         dataset: what `only` calls a loader without a name.
         decoder: the decoder, if the options have none.
-        has_extract: whether a function finds the sentences in what a step returned.
         loggers: the loggers of the trainer, which get their numbers from it.
     """
 
@@ -105,7 +103,6 @@ class Plan:
     naming: Naming | None = None
     dataset: str = ""
     decoder: Decoder | None = None
-    has_extract: bool = False
     loggers: Sequence[Any] = ()
 
 
@@ -128,35 +125,6 @@ class StartedValidation:
     collector: SentenceCollector
     dashboard: Dashboard
     validation: Validation | None = None
-
-
-@dataclass(eq=False)
-class RunHistory:
-    """What an evaluator remembers of a run.
-
-    Attributes:
-        best: the best validations, in process 0.
-        latest: the last results of each stage.
-        steps: their steps.
-    """
-
-    best: BestValidations
-    latest: dict[str, Results] = field(default_factory=dict)
-    steps: dict[str, int] = field(default_factory=dict)
-
-    def keep(self, stage: str, step: int, results: Results) -> None:
-        """Replace the results of a stage, which become the last ones."""
-        self.latest.pop(stage, None)
-        self.latest[stage], self.steps[stage] = results, step
-
-    def join_results(self, title: str) -> Results:
-        """The results of all stages."""
-        joined = Results(title=title)
-        for results in self.latest.values():
-            joined.update(results)
-            joined.samples.update(results.samples)
-            joined.findings += results.findings
-        return joined
 
 
 class Evaluator:
@@ -231,7 +199,8 @@ class Evaluator:
         self.results = Results()
         self.record: Record | None = None
         self.warn_once = WarnOnce()
-        self._history = RunHistory(BestValidations(self.options.confidence))
+        self._best = BestValidations(self.options.confidence)  # those of process 0 matter
+        self._latest: dict[str, tuple[int, Results]] = {}  # the last results of each stage, and their step
         self._started: StartedValidation | None = None
 
     # In a training loop
@@ -329,7 +298,7 @@ class Evaluator:
 
     def state_dict(self) -> dict[str, Any]:
         """The best validations, which `compare_to` needs, to save in a checkpoint; empty if there are none."""
-        return self._history.best.state_dict()
+        return self._best.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore what :meth:`state_dict` saved.
@@ -339,7 +308,7 @@ class Evaluator:
         """
         check_state(state_dict)
         if self.options.compare_to is not None:
-            self._history.best.load_state_dict(state_dict)
+            self._best.load_state_dict(state_dict)
 
     # In a Trainer: its adapter begins, scores, and publishes each validation
 
@@ -365,13 +334,14 @@ class Evaluator:
             return describe_for_agreement(self.options, self.metrics) | {
                 "stage": plan.stage,
                 "names of loaders": list(plan.names),
-                "extract": plan.has_extract,
+                "extract": plan.origin.name == "extract",
                 "decoder": to_plain(decoder),
             }
 
         def open_all(described: Sequence[Mapping[str, Any]]) -> list[str]:
             check_agreement(described)
-            check_loader_names(plan.stage, plan.names, self.reserved_names)
+            if list(plan.names) != [""]:  # a single loader needs no name
+                check_names(f"loaders of {plan.stage!r}", plan.names, self.reserved_names)
             dashboard.open(plan.loggers, self.options.loggers)
             ignores_all = all(self.options.ignores(name or plan.dataset) for name in plan.names)
             if self.record is not None and not ignores_all:
@@ -379,13 +349,9 @@ class Evaluator:
             return list(self.metrics)
 
         metrics = {name: self.metrics[name] for name in exchange(describe, open_all)}
-        collector = SentenceCollector(
-            metrics,
-            self._make_loaders(plan, shared_reading(metrics, decoder)),
-            reserved=self.reserved_names,
-            max_texts=self._find_max_texts(),
-            warn=self.warn_once,
-        )
+        loaders = self._make_loaders(plan, shared_reading(metrics, decoder))
+        max_texts = self._find_max_texts()
+        collector = SentenceCollector(metrics, loaders, self.reserved_names, max_texts, self.warn_once)
         return StartedValidation(plan, naming, metrics, collector, dashboard)
 
     def score(
@@ -413,14 +379,9 @@ class Evaluator:
                 mistakes += joined.suspect_only(self.options.only, started.plan.dataset)
             self.warn_once.about_all(mistakes)  # a warning may be an error
             started.validation = validation
-            return Outcome(
-                validation.results,
-                validation.numbers,
-                validation.findings,
-                joined.read,
-                joined.skipped,
-                started.dashboard.find_refused(validation.numbers),
-            )
+            refused = started.dashboard.find_refused(validation.numbers)
+            results, numbers, findings = validation.results, validation.numbers, validation.findings
+            return Outcome(results, numbers, findings, joined.read, joined.skipped, refused)
 
         return exchange(started.collector.close, conclude)
 
@@ -458,12 +419,12 @@ class Evaluator:
                 self.record.write(validation, step=step, epoch=epoch)
 
         run_in_process_0(write)
-        history = self._history
-        history.keep(stage, step, results)
-        self.results = history.join_results(self._name_page({name: history.steps[name] for name in history.latest}))
+        self._latest.pop(stage, None)
+        self._latest[stage] = step, results  # behind those of other stages
+        self.results = self._join_results()
         if validation is not None:  # a logger that waits must not let other processes wait
             if validation.new_best:
-                self._history.best.save(validation.new_best)
+                self._best.save(validation.new_best)
             started.dashboard.show(
                 validation,
                 results.samples.values(),
@@ -477,9 +438,6 @@ class Evaluator:
 
     def _make_loaders(self, plan: Plan, reading: Settings) -> list[Loader]:
         """The loaders of a validation, which read ids like this."""
-        if process_count() > 1:
-            for dataloader in plan.dataloaders:
-                prepare_loader(dataloader)
         order_needed_by = self._find_need_of_order(plan.stage, plan.origin.owner)
         loaders = []
         for name, dataloader in zip_longest(plan.names, plan.dataloaders):
@@ -493,30 +451,23 @@ class Evaluator:
         """The scores of a validation with intervals, comparisons, and findings; and likely mistakes. In process 0."""
         options, naming = self.options, started.naming
         named_parts = () if isinstance(options.parts, bool) else options.parts
-        scored, undefined = score_loaders(started.metrics, joined.loaders, named_parts)
-        mistakes = [score.mistake for score in undefined]
+        scored, mistakes = score_loaders(started.metrics, joined.loaders, named_parts)
         if options.confidence is not None:
             scored = add_intervals(scored, options.confidence)
         new_best: Mapping[str, SavedLoaders] = {}
         if self._compares(started.plan.stage):
             may_replace = may_replace and not is_trial
-            found = self._history.best.find(scored, naming, may_compare=not is_trial, may_replace=may_replace)
-            scored, new = self._history.best.compare(scored, found)
+            found = self._best.find(scored, naming, may_compare=not is_trial, may_replace=may_replace)
+            scored, new = self._best.compare(scored, found)
             if may_replace:
                 new_best = to_saved(scored, new, naming)
             if not is_trial:
                 mistakes += suspect_few_sentences(found)
         findings = [] if is_trial else joined.find_findings(started.metrics)
-        validation = Validation(
-            naming,
-            started.metrics,
-            group_by_loader(scored, joined.loaders),
-            scored,
-            {naming.render(score.name): score.result for score in scored},
-            name_numbers(scored, naming, options.parts),
-            findings,
-            new_best,
-        )
+        loaders = group_by_loader(scored, joined.loaders)
+        results = {naming.render(score.name): score.result for score in scored}
+        numbers = name_numbers(scored, naming, options.parts)
+        validation = Validation(naming, started.metrics, loaders, scored, results, numbers, findings, new_best)
         return validation, [*mistakes, *select_warnings(findings), *joined.mistakes]
 
     def _compares(self, stage: str) -> bool:
@@ -544,6 +495,15 @@ class Evaluator:
             name = "/".join(filter(None, [validation.naming.stage, loader.name]))
             samples[name] = make_samples(loader, choose_sentences(loader, self.options.samples), name)
         return samples
+
+    def _join_results(self) -> Results:
+        """The last results of all stages."""
+        joined = Results(title=self._name_page({stage: step for stage, (step, _) in self._latest.items()}))
+        for _, results in self._latest.values():
+            joined.update(results)
+            joined.samples.update(results.samples)
+            joined.findings += results.findings
+        return joined
 
     def _name_page(self, steps: Mapping[str, int]) -> str:
         """The title of a page of results: of which run, stages, and steps they are, and the date."""

@@ -193,12 +193,9 @@ def _compare(options: argparse.Namespace) -> None:
     texts = read_systems(files, references, options.source)
     from lightning_bleu.compare.systems import compare_texts
 
+    by_name = _make_metrics(options)
     comparison = compare_texts(
-        texts,
-        _make_metrics(options),
-        confidence=options.confidence,
-        resamples=options.resamples,
-        seed=options.seed,
+        texts, by_name, confidence=options.confidence, resamples=options.resamples, seed=options.seed
     )
     _show_view(comparison, options)
     if options.json:
@@ -239,10 +236,7 @@ def _make_metrics(options: argparse.Namespace) -> dict[str, EvaluatorMetric] | N
 def _show(options: argparse.Namespace) -> None:
     """``lightning-bleu show``."""
     _check_output(options)
-    folder = Path(options.folder).expanduser()
-    if not folder.is_dir():
-        raise NotADirectoryError(None, "there is no such folder", options.folder)
-    folder = find_run(folder)
+    folder = find_run(Path(options.folder).expanduser())
     from lightning_bleu.compare.recorded_run import read_run
 
     _show_view(read_run(folder), options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lightning_bleu.bleu import BLEUSettings
@@ -126,8 +126,8 @@ def compare_texts(
     rows_by_system = {}
     for system in texts.hypotheses:
         scored[system], found = _score(by_name, texts, system, warn, are_tokens=are_tokens)
-        rows_by_system[system] = _rows_by_key(scored[system])
         findings += found
+        rows_by_system[system] = {score.name.key: score.rows for score in scored[system] if score.rows is not None}
     if texts.has_own_references:
         for system, rows_by_metric in rows_by_system.items():
             records.check_scores(system, rows_by_metric)
@@ -143,16 +143,14 @@ def compare_texts(
         intervals[name.metric] = dict(zip(texts.hypotheses, intervals_of_metric))
         tests[name.metric] = dict(zip(others, of_metric.test_against_first(confidence)))
     bleu = find_bleu(rows_by_system[baseline])
+    settings = BLEUSettings.from_options() if bleu is None else bleu[1].settings
+    signatures = {}
+    for score in scored[baseline]:
+        signature = getattr(score.result.report, "signature", None)
+        if score.name.key in shared_rows and signature is not None:
+            signatures[score.name.key] = signature
     return Comparison(
-        texts,
-        intervals,
-        tests,
-        shared_rows,
-        confidence,
-        resamples,
-        signatures=_find_signatures(scored[baseline], shared_rows),
-        findings=findings,
-        bleu_settings=BLEUSettings.from_options() if bleu is None else bleu[1].settings,
+        texts, intervals, tests, shared_rows, confidence, resamples, signatures, findings, bleu_settings=settings
     )
 
 
@@ -170,33 +168,19 @@ def _score(
     if are_tokens:
         hypotheses = [_split_tokens(line) for line in hypotheses]
         references = [[_split_tokens(line) for line in lines] for lines in references]
-    collector = SentenceCollector(metrics, [Loader("", shared_reading(metrics))], max_texts=math.inf)
+    loader = Loader("", shared_reading(metrics))
+    collector = SentenceCollector(metrics, [loader], (), math.inf, WarnOnce())
     collector.update(Output(hypotheses, references, texts.sources, index=range(len(references))))
     joined = collector.join([collector.close()])
-    scored, undefined = score_loaders(metrics, joined.loaders)
+    scored, mistakes = score_loaders(metrics, joined.loaders)
     is_only = len(texts.hypotheses) == 1
     found = joined.find_findings(metrics, where="" if is_only else system)
-    for _, message in [*(score.mistake for score in undefined), *joined.mistakes, *select_warnings(found)]:
+    for _, message in [*mistakes, *joined.mistakes, *select_warnings(found)]:
         warn(message)
     missing = [score.name.key for score in scored if score.rows is None]
     if missing:
         raise ValueError(f"{missing} must score sentences: pass metrics of this package, or functions")
     return scored, found
-
-
-def _rows_by_key(scored: Iterable[Scored]) -> dict[str, SentenceRows]:
-    """The rows of scores by their names."""
-    return {score.name.key: score.rows for score in scored if score.rows is not None}
-
-
-def _find_signatures(scored: Iterable[Scored], keys: Collection[str]) -> dict[str, str]:
-    """The signatures of these scores, as far as they have one."""
-    signatures = {}
-    for score in scored:
-        signature = getattr(score.result.report, "signature", None)
-        if score.name.key in keys and signature is not None:
-            signatures[score.name.key] = signature
-    return signatures
 
 
 def _split_tokens(line: str) -> list[str]:

@@ -64,8 +64,8 @@ def read_systems(systems: Mapping[str, Any], references: Any, sources: Any) -> S
     hypotheses = {name: _read_lines(name, recorded_texts.get(name, systems[name])) for name in systems}
     has_own_references = references is None
     if references is None:
-        references = _find_references(files, recorded)
-    sources = _find_sources(files, recorded) if sources is None else _read_lines("sources", sources)
+        references = _find_shared("references", files, recorded)
+    sources = _find_shared("sources", files, recorded) if sources is None else _read_lines("sources", sources)
     texts = SystemTexts(hypotheses, _read_references(references), sources, files, has_own_references)
     _check_counts(texts)
     return texts
@@ -103,33 +103,21 @@ def _check_files_differ(files: Mapping[str, Path]) -> None:
             raise ValueError(f"{owner!r} and {name!r} are the same file: pass each system once")
 
 
-def _find_references(files: Mapping[str, Path], recorded: Mapping[str, _Lines]) -> Any:
-    """The references in records and beside files; None if there are none."""
-    references: list[Any] = []
+def _find_shared(kind: str, files: Mapping[str, Path], recorded: Mapping[str, _Lines]) -> Any:
+    """The references or the sources in records and beside files; None if there are none. An error if they differ."""
+    key, pattern = "references", r"ref(-\d+)?\.txt"
+    if kind == "sources":
+        key, pattern = "source", r"src\.txt"
+    texts: list[Any] = []
     for name, path in files.items():
         if name in recorded:
-            references.append([line["references"] for line in recorded[name]])
+            texts.append([line[key] for line in recorded[name]])
             continue
-        beside = _find_beside(path, r"ref(-\d+)?\.txt")
+        beside = _find_beside(path, pattern)
         if beside:
-            references.append(_read_reference_files(beside))
-    return _find_shared("references", references)
-
-
-def _find_sources(files: Mapping[str, Path], recorded: Mapping[str, _Lines]) -> Any:
-    """The sources in records and beside files; None if there are none."""
-    sources: list[Any] = []
-    for name, path in files.items():
-        if name in recorded:
-            sources.append([line["source"] for line in recorded[name]])
-        else:
-            sources += map(_read_file, _find_beside(path, r"src\.txt"))
-    return _find_shared("sources", [lines for lines in sources if None not in lines])
-
-
-def _find_shared(kind: str, texts: Sequence[Any]) -> Any:
-    """What all systems share; None if there are none. An error if they differ."""
-    if any(text != texts[0] for text in texts):
+            texts.append(_read_file(beside[0]) if kind == "sources" else _read_reference_files(beside))
+    texts = [lines for lines in texts if None not in lines]
+    if any(lines != texts[0] for lines in texts):
         raise ValueError(f"the systems have different {kind}: pass {kind}=...")
     return texts[0] if texts else None
 

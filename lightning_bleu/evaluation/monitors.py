@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
@@ -64,55 +64,42 @@ def describe_number(logged: str, naming: Naming, metrics: Mapping[str, Evaluator
 
 
 def suspect_monitors(
-    callbacks: Iterable[Any],
-    namings: Iterable[Naming],
+    callbacks: Sequence[Any],
+    schedulers: Sequence[Any],
+    namings: Collection[Naming],
     metrics: Mapping[str, EvaluatorMetric],
-    schedulers: Iterable[Any] = (),
+    epoch_steps: float,
 ) -> Iterator[str]:
-    """Warn about callbacks and schedulers that prefer worse scores, or that have a threshold of another scale.
+    """Warn about callbacks and schedulers that prefer worse scores, have a threshold of another scale, or save early.
 
     Args:
         callbacks: the callbacks of a trainer; only those with ``monitor`` matter.
-        namings: how the names of each stage are written.
-        metrics: the metrics of the evaluator by name.
         schedulers: the configurations of learning rate schedulers, with ``scheduler`` and ``monitor``.
-    """
-    namings = list(namings)
-    watchers = [(callback, getattr(callback, "monitor", None)) for callback in callbacks]
-    watchers += [(config.scheduler, config.monitor) for config in schedulers]
-    for watcher, monitor in watchers:
-        if not isinstance(monitor, str):
-            continue
-        for naming in namings:
-            meaning = describe_number(monitor, naming, metrics)
-            if meaning is not None:  # of one stage at most
-                yield from _suspect_mode(watcher, monitor, meaning)
-                yield from _suspect_threshold(watcher, monitor, meaning)
-
-
-def suspect_early_saving(
-    callbacks: Iterable[Any], namings: Iterable[Naming], metrics: Mapping[str, EvaluatorMetric], epoch_steps: float
-) -> Iterator[str]:
-    """Warn about checkpoints that are saved between validations, with the score of earlier weights.
-
-    Args:
-        callbacks: the callbacks of a trainer; only those that save every so many training steps matter.
         namings: how the names of each stage are written.
         metrics: the metrics of the evaluator by name.
         epoch_steps: the number of training steps between validations at the ends of epochs, after which Lightning saves
             the new score.
     """
-    namings = list(namings)
-    for callback in callbacks:
-        steps, monitor = saving_steps(callback), getattr(callback, "monitor", None)
-        if not steps or not epoch_steps or steps % epoch_steps == 0 or not isinstance(monitor, str):
-            continue
-        if any(describe_number(monitor, naming, metrics) for naming in namings):
-            yield (
-                f"{type(callback).__name__}(monitor={monitor!r}, every_n_train_steps={steps}) saves before the "
-                "validation of a step, so its file has the score of earlier weights: leave every_n_train_steps out, "
-                "and it saves after each validation."
-            )
+    watchers = [(callback, getattr(callback, "monitor", None)) for callback in callbacks]
+    watchers += [(config.scheduler, config.monitor) for config in schedulers]
+    for watcher, monitor in watchers:
+        for naming in namings if isinstance(monitor, str) else ():
+            number = describe_number(monitor, naming, metrics)
+            if number is not None:  # of one stage at most
+                yield from _suspect_mode(watcher, monitor, number)
+                yield from _suspect_threshold(watcher, monitor, number)
+                yield from _suspect_early_saving(watcher, monitor, epoch_steps)
+
+
+def _suspect_early_saving(watcher: Any, monitor: str, epoch_steps: float) -> Iterator[str]:
+    """Checkpoints that are saved between validations, with the score of earlier weights."""
+    steps = saving_steps(watcher)
+    if steps and epoch_steps and steps % epoch_steps != 0:
+        yield (
+            f"{type(watcher).__name__}(monitor={monitor!r}, every_n_train_steps={steps}) saves before the validation "
+            "of a step, so its file has the score of earlier weights: leave every_n_train_steps out, and it saves "
+            "after each validation."
+        )
 
 
 def _suspect_mode(watcher: Any, monitor: str, number: LoggedNumber) -> Iterator[str]:

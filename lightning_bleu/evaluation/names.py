@@ -189,12 +189,6 @@ def column_name(name: str) -> str:
     return " ".join(name.replace('"', " ").split())
 
 
-def check_loader_names(stage: str, names: Sequence[Any], reserved: Collection[str]) -> None:
-    """Check the names of the loaders of a stage; see :func:`check_names`. A single loader may have the name ``""``."""
-    if list(names) != [""]:
-        check_names(f"loaders of {stage!r}", names, reserved)
-
-
 def check_names(kind: str, names: Sequence[Any], reserved: Collection[str] = ("",)) -> None:
     """Check names that are logged as part of a name.
 
@@ -222,14 +216,9 @@ def check_names(kind: str, names: Sequence[Any], reserved: Collection[str] = (""
                 raise ValueError(f"the {kind} cannot have the name {name!r}, {reason}")
         if name.encode(errors="replace").decode() != name:
             raise ValueError(f"the {kind} cannot have the name {name!r}: a lone surrogate cannot be written to a file")
-    if len(set(names)) < len(names):
-        raise ValueError(f"the {kind} must have different names, got {list(names)}")
-    _check_nested(kind, names)
-
-
-def _check_nested(kind: str, names: Collection[str]) -> None:
-    """Raise a ValueError for a name that is a folder of another one."""
     distinct = set(names)
+    if len(distinct) < len(names):
+        raise ValueError(f"the {kind} must have different names, got {list(names)}")
     for name in names:
         for folder in _folders(name):
             if folder != name and folder in distinct:

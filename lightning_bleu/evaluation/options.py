@@ -205,13 +205,12 @@ def describe_for_agreement(options: Options, metrics: Mapping[str, EvaluatorMetr
         options: the options. Loggers may differ: only those of process 0 are used.
         metrics: the metrics by name.
     """
-    plain = {option: getattr(options, option) for option in ("samples", "confidence", "compare_to", "log_name")}
-    return plain | {
-        "parts": options.parts if isinstance(options.parts, bool) else sorted(options.parts),
-        "only": None if options.only is None else sorted(set(options.only)),
-        "translations": str(options.translations),
-        "metrics": {name: _describe_metric(name, metric) for name, metric in metrics.items()},
-    }
+    described = {option: getattr(options, option) for option in ("samples", "confidence", "compare_to", "log_name")}
+    described["parts"] = options.parts if isinstance(options.parts, bool) else sorted(options.parts)
+    described["only"] = None if options.only is None else sorted(set(options.only))
+    described["translations"] = str(options.translations)
+    described["metrics"] = {name: _describe_metric(name, metric) for name, metric in metrics.items()}
+    return described
 
 
 def check_agreement(described: Sequence[Mapping[str, Any]]) -> None:
@@ -233,9 +232,6 @@ def check_agreement(described: Sequence[Mapping[str, Any]]) -> None:
 def _describe_metric(name: str, metric: EvaluatorMetric) -> dict[str, Any]:
     """What must be the same in all processes: the class, the settings, how it is called, and what the scores mean."""
     scorers = known_scorers(name, metric)
-    return {
-        "class": metric.class_name,
-        "settings": metric.plain_settings(),
-        "called": (metric.corpus_level, metric.takes_sources),
-        "scores": {key: (scorer.percent, scorer.higher_is_better, scorer.perfect) for key, scorer in scorers.items()},
-    }
+    meanings = {key: (scorer.percent, scorer.higher_is_better, scorer.perfect) for key, scorer in scorers.items()}
+    called = (metric.corpus_level, metric.takes_sources)
+    return {"class": metric.class_name, "settings": metric.plain_settings(), "called": called, "scores": meanings}

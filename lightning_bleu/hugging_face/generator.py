@@ -29,20 +29,6 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
     _gen_kwargs: Any = MappingProxyType({})  # those of Seq2SeqTrainer, which sets them in each call
     _is_evaluating = False  # whether the loop of this call has begun, so that a callback may start another evaluation
 
-    def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval", **gen_kwargs: Any
-    ) -> Any:
-        """Evaluate datasets. `gen_kwargs` go to ``model.generate``, and override its other settings. Collective."""
-        with self._generate_with(gen_kwargs):
-            return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix, **self._arguments_for_trainer())
-
-    def predict(
-        self, test_dataset: Any, ignore_keys: Any = None, metric_key_prefix: str = "test", **gen_kwargs: Any
-    ) -> Any:
-        """Generate from a dataset, with or without labels. The arguments are those of :meth:`evaluate`. Collective."""
-        with self._generate_with(gen_kwargs):
-            return super().predict(test_dataset, ignore_keys, metric_key_prefix, **self._arguments_for_trainer())
-
     @contextmanager
     def _generate_with(self, arguments: Mapping[str, Any]) -> Iterator[None]:
         """Within this context, evaluations generate with the arguments of a call."""
@@ -162,9 +148,7 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
 
     def _arguments_for_trainer(self) -> dict[str, Any]:
         """The arguments of ``generate`` that the Trainer's own ``evaluate`` and ``predict`` take."""
-        if not self._is_seq2seq_trainer:
-            return {}
-        return dict(self._generation.arguments)
+        return dict(self._generation.arguments) if self._is_seq2seq_trainer else {}
 
     @property
     def _is_seq2seq_trainer(self) -> bool:

@@ -67,7 +67,6 @@ class EvaluatorMixin(GeneratorMixin):
 
     evaluator: Evaluator | None = None
     _started: StartedValidation | None = None
-    _batch_count = 0  # of the batches of this evaluation so far
     _lacks_evaluator = False
     _is_training = False
     _loaded: tuple[int, float | None] | None = None  # step and epoch of the weights loaded at the end of a training
@@ -91,12 +90,21 @@ class EvaluatorMixin(GeneratorMixin):
         Returns:
             the metrics, with all components of the scores.
         """
-        metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix, **gen_kwargs)
+        with self._generate_with(gen_kwargs):
+            arguments = self._arguments_for_trainer()
+            metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix, **arguments)
         results = {} if self.evaluator is None else self.evaluator.results
         for logged in metrics.keys() & results.keys():
             for part, value in results[logged].parts.items():
                 metrics.setdefault(f"{logged}_{part}", value)
         return metrics
+
+    def predict(
+        self, test_dataset: Any, ignore_keys: Any = None, metric_key_prefix: str = "test", **gen_kwargs: Any
+    ) -> Any:
+        """Generate from a dataset, with or without labels. The arguments are those of :meth:`evaluate`. Collective."""
+        with self._generate_with(gen_kwargs):
+            return super().predict(test_dataset, ignore_keys, metric_key_prefix, **self._arguments_for_trainer())
 
     def evaluation_loop(
         self,
@@ -119,13 +127,12 @@ class EvaluatorMixin(GeneratorMixin):
         if evaluator is None or self.args.prediction_loss_only:
             return super().evaluation_loop(dataloader, *arguments)
         self._open_record(getattr(self, "_trial", None))
-        outer, outer_count = self._started, self._batch_count
+        outer = self._started
         try:
             self._started = started = self._begin(evaluator, dataloader, description, metric_key_prefix)
-            self._batch_count = 0
             output = super().evaluation_loop(dataloader, *arguments)
         finally:
-            self._started, self._batch_count = outer, outer_count
+            self._started = outer
         if started is None:
             return output
         outcome = evaluator.score(started, may_replace=self._is_training)
@@ -165,7 +172,7 @@ class EvaluatorMixin(GeneratorMixin):
                 loggers=self._find_loggers(stage),
             )
         )
-        _check_loader(dataloader)  # the evaluator counts what a stream has been read
+        _check_loader(dataloader)
         return started
 
     def prediction_step(
@@ -175,7 +182,6 @@ class EvaluatorMixin(GeneratorMixin):
         evaluator, started = self.evaluator, self._started
         if evaluator is None or started is None:
             return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys, **kwargs)  # type: ignore[no-any-return]
-        batch_idx, self._batch_count = self._batch_count, self._batch_count + 1
         inputs_of_loss = copy.copy(inputs)
         prompts = self.split(inputs_of_loss)
         if prompts is None:
@@ -204,7 +210,7 @@ class EvaluatorMixin(GeneratorMixin):
             output = Output(
                 preds, prompts.target, prompts.source, index=prompts.index, group=prompts.group, id=prompts.id
             )
-            started.collector.update(output, batch_idx)
+            started.collector.update(output)
         if prediction_loss_only or not isinstance(preds, Tensor):
             return loss, None, None
         return loss, preds, returned
@@ -376,9 +382,9 @@ def _check_loader(dataloader: Any) -> None:
     """Raise an error if several processes may score the same sentences, and nothing tells which."""
     if process_count() > 1 and find_index(dataloader, 0) is None:
         raise ValueError(
-            "repeated sentences of the evaluation dataset cannot be found: give it a length and at most one worker, or "
-            "let one process read it, with accelerator_config={'dispatch_batches': True, 'split_batches': True}; a "
-            "get_eval_dataloader of your own must return self.accelerator.prepare(loader)"
+            "repeated sentences of the evaluation dataset cannot be found: let one process read a stream, with "
+            "accelerator_config={'dispatch_batches': True, 'split_batches': True}; a get_eval_dataloader of your own "
+            "must return self.accelerator.prepare(loader)"
         )
 
 

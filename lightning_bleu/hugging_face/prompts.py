@@ -166,19 +166,13 @@ def gather_prompts(inputs: Mapping[str, Any], in_prompt: Tensor, pad_id: int) ->
     width = int(in_prompt.sum(1).max())
     # A stable sort moves the tokens of each prompt behind all others, in their order.
     order = in_prompt.int().argsort(dim=1, stable=True)[:, ids.shape[1] - width :]
-    mask = in_prompt.gather(1, order)
+    rows = torch.arange(len(ids), device=ids.device)[:, None]
+    mask = in_prompt[rows, order]
     prompts = dict(inputs)
     for name, value in inputs.items():
         # Pixels and audio are floating-point numbers.
         if isinstance(value, Tensor) and not value.is_floating_point() and value.shape[:2] == ids.shape:
-            prompts[name] = _gather_tokens(value, order, mask, pad_id if name == "input_ids" else 0)
+            prompts[name] = value[rows, order]  # a token may have several values
+            prompts[name][~mask] = pad_id if name == "input_ids" else 0
     prompts["attention_mask"] = mask.long()
     return prompts
-
-
-def _gather_tokens(value: Tensor, order: Tensor, mask: Tensor, fill: int) -> Tensor:
-    """The values at some tokens, in an order; a token may have several values."""
-    per_token = value.shape[2:]
-    places = order.reshape(*order.shape, *[1] * len(per_token)).expand(*order.shape, *per_token)
-    is_token = mask.reshape(*mask.shape, *[1] * len(per_token))
-    return value.gather(1, places).masked_fill(~is_token, fill)

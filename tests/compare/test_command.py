@@ -307,7 +307,7 @@ def test_of_very_many_validations_the_latest_are_in_the_table_and_the_page_stays
         ("compare old.txt -r reference.txt -t zz", "'tokenizer' must be a callable or one of"),
         ("compare", "the following arguments are required: [NAME=]PATH"),
         ("score old.txt", "invalid choice: 'score'"),
-        ("show missing", "there is no such folder: 'missing'"),
+        ("show missing", "'missing' has no validations: pass the folder that 'translations' was set to"),
         ("show .", "'.' has no validations: pass the folder that 'translations' was set to"),
     ],
 )

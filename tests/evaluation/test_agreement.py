@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric
+from lightning_bleu.evaluation.input.loaders import Origin
 from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
 from lightning_bleu.tasks import ROUGE
 from tests.helpers.callback_metrics import errors, exact, make_metrics
@@ -38,7 +39,8 @@ class Setup(NamedTuple):
 def agree(setup: Setup) -> list[str]:
     """The names of the metrics in the order on which the processes agree."""
     evaluator = Evaluator(setup.metrics, **{**setup.options, "loggers": ()})
-    started = begin(evaluator, setup.loaders, stage=setup.stage, decoder=setup.decoder, has_extract=setup.has_extract)
+    origin = Origin("extract" if setup.has_extract else "validation_step")
+    started = begin(evaluator, setup.loaders, stage=setup.stage, decoder=setup.decoder, origin=origin)
     assert all(started.metrics[name] is metric for name, metric in evaluator.metrics.items())
     return [*started.metrics]
 

@@ -67,7 +67,9 @@ def test_a_loader_without_sources_among_others_is_an_error_of_functions_that_tak
     counting = Counting({"f": length}, names=["a", "b"])
     count(counting, A, REFERENCES, source=A)
     count(counting, A, REFERENCES, dataloader_idx=1)
-    with pytest.raises(ValueError, match="returned 'source' for some loaders only: return it in all, or in none"):
+    with pytest.raises(
+        ValueError, match="returned 'source' for some loaders only: return it for all sentences, or for none"
+    ):
         join(counting)
 
 

@@ -26,7 +26,7 @@ NAMINGS = [Naming(stage) for stage in STEPS]
 
 
 def suspect(*callbacks: Any) -> list[str]:
-    return list(suspect_monitors(callbacks, NAMINGS, READ_METRICS))
+    return list(suspect_monitors(callbacks, [], NAMINGS, READ_METRICS, 0))
 
 
 def preference(callback: Any, right: str) -> str:
@@ -131,4 +131,5 @@ def test_a_threshold_of_a_function_in_percent_is_in_percent() -> None:
 )
 def test_a_monitor_is_read_as_names_are_written(naming: Naming, monitor: str) -> None:
     stopping = EarlyStopping(monitor, mode="max")
-    assert list(suspect_monitors([stopping], [Naming("other"), naming], READ_METRICS)) == [preference(stopping, "min")]
+    namings = [Naming("other"), naming]
+    assert list(suspect_monitors([stopping], [], namings, READ_METRICS, 0)) == [preference(stopping, "min")]

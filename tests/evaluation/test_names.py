@@ -14,7 +14,6 @@ from lightning_bleu.evaluation.metrics.shared_facts import list_components
 from lightning_bleu.evaluation.names import (
     Name,
     Naming,
-    check_loader_names,
     check_names,
     name_loaders,
 )
@@ -90,13 +89,12 @@ RESERVED = ["", "mean", "best", "low", "precision_1", "gaps/max"]
 )
 def test_names_of_loaders_must_not_clash(names: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-        check_loader_names("val", names, RESERVED)
+        check_names("loaders of 'val'", names, RESERVED)
 
 
-@pytest.mark.parametrize("names", [[""], ["news"], ["a/b", "a/c"], ["lower", "mean_", "news/low", "gaps", "新"], []])
+@pytest.mark.parametrize("names", [["news"], ["a/b", "a/c"], ["lower", "mean_", "news/low", "gaps", "新"], []])
 def test_names_that_begin_like_reserved_ones_are_not_reserved(names: list[str]) -> None:
-    """Nor is the empty name of a single loader."""
-    check_loader_names("val", names, RESERVED)
+    check_names("loaders of 'val'", names, RESERVED)
 
 
 @pytest.mark.parametrize("name", [1, None, b"a", ("a",)])

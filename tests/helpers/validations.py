@@ -36,13 +36,8 @@ class Counting:
         dataloaders = options.pop("dataloaders", [None] * len(names))
         reading = shared_reading(self.metrics, decoder)
         loaders = [Loader(name, reading, dataloader, origin, **options) for name, dataloader in zip(names, dataloaders)]
-        self.collector = SentenceCollector(
-            self.metrics,
-            loaders,
-            reserved=reserved_names(self.metrics),
-            max_texts=max_texts,
-            warn=warn or WarnOnce(),
-        )
+        reserved = reserved_names(self.metrics)
+        self.collector = SentenceCollector(self.metrics, loaders, reserved, max_texts, warn or WarnOnce())
 
 
 def count(
@@ -71,8 +66,8 @@ def score_joined(
     naming = naming or Naming()
     loaders = joined.loaders
     named_parts = () if isinstance(parts, bool) else parts
-    scored, undefined = score_loaders(counting.metrics, loaders, named_parts)
-    WarnOnce().about_all([*(score.mistake for score in undefined), *joined.mistakes])
+    scored, mistakes = score_loaders(counting.metrics, loaders, named_parts)
+    WarnOnce().about_all([*mistakes, *joined.mistakes])
     return Validation(
         naming,
         counting.metrics,

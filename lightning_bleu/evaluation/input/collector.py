@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -20,7 +19,7 @@ from lightning_bleu.evaluation.input.loaders import Loader
 from lightning_bleu.evaluation.input.outputs import Output, ReadOutput, read_output
 from lightning_bleu.evaluation.input.positions import length_of
 from lightning_bleu.evaluation.names import check_labels
-from lightning_bleu.evaluation.scores.sentences import Joined, LoaderShare, Share, join_shares
+from lightning_bleu.evaluation.scores.sentences import Joined, LoaderShare, Share, check_given, join_shares
 
 
 class PlacedText(NamedTuple):
@@ -37,46 +36,31 @@ class LocalSentences:
 
     Attributes:
         loader: the loader.
+        share: what is sent to process 0 at the end. Until then, its rows are in the blocks.
         blocks: the packed rows of each batch.
         texts: the texts of the first sentences.
         last_position: no text behind this position is needed.
         row_count: the number of rows.
-        labels: the labels of the groups, each with its number in the rows.
-        seen_labels: if only some groups are scored, the labels of all sentences.
-        given: whether sentences have an ``"index"``, a ``"source"``, a ``"group"``, and an ``"id"``; empty before the
-            first one.
-        unknown: why repeated sentences cannot be found; empty if they can be.
         batch_count: the number of batches.
-        logit_widths: the numbers of batches by the widths of logits and labels.
     """
 
     loader: Loader
+    share: LoaderShare = field(default_factory=LoaderShare)
     blocks: list[torch.Tensor] = field(default_factory=list)
     texts: list[PlacedText] = field(default_factory=list)
     last_position: float = math.inf
     row_count: int = 0
-    labels: dict[str, int] = field(default_factory=dict)
-    seen_labels: set[str] = field(default_factory=set)
-    given: dict[str, bool] = field(default_factory=dict)
-    unknown: str = ""
     batch_count: int = 0
-    logit_widths: Counter[tuple[int, int]] = field(default_factory=Counter)
 
-    def check_given(self, output: Output) -> dict[str, bool]:
+    def find_given(self, output: Output) -> dict[str, bool]:
         """Which fields a batch has. A ValueError if other batches of this loader differ."""
         given = {name: getattr(output, name) is not None for name in ("index", "source", "group", "id")}
-        for name, is_given in given.items():
-            if self.given.get(name, is_given) != is_given:
-                origin = self.loader.origin
-                raise ValueError(
-                    f"{origin.name!r} {origin.got} {name!r} for some batches only: {origin.give} it for all, or for "
-                    "none"
-                )
+        check_given(self.loader.origin, [self.share.given or given, given], "for some batches")
         return given
 
     def number_labels(self, groups: Sequence[str], reserved: Collection[str]) -> dict[str, int]:
         """The numbers of the labels so far and of those of a batch. An error for a name that cannot be logged."""
-        labels = dict(self.labels)
+        labels = dict(self.share.labels)
         for label in dict.fromkeys(groups):
             if label not in labels:
                 check_labels([label], reserved)
@@ -125,20 +109,19 @@ class SentenceCollector:
         self,
         metrics: Mapping[str, EvaluatorMetric],
         loaders: Sequence[Loader],
-        *,
-        reserved: Collection[str] = ("",),
-        max_texts: float = 0,
-        warn: WarnOnce | None = None,
+        reserved: Collection[str],
+        max_texts: float,
+        warn: WarnOnce,
     ) -> None:
         self.loaders = loaders
         self._metrics = metrics
         self._reserved = reserved
         self._locals = [LocalSentences(loader) for loader in loaders]
-        self._read = self._skipped = 0
+        self._skipped = 0
         self._max_sent = math.inf if any(metric.corpus_level for metric in metrics.values()) else max_texts
         scores_texts = any(metric.columns == 0 for metric in metrics.values())
         self._max_kept = math.inf if scores_texts else max_texts
-        self._warn = warn or WarnOnce()
+        self._warn = warn
 
     def update(self, output: Output, batch_idx: int | None = None, dataloader_idx: int = 0) -> None:
         """Count the sentences of a batch. After an error, it is as if there had been no batch.
@@ -160,14 +143,13 @@ class SentenceCollector:
         # What can fail
         read = read_output(output, loader.settings)
         if loader.labels is not None:
-            local.seen_labels.update(read.groups or ())
+            local.share.seen_labels.update(read.groups or ())
             read = read.keep_groups(loader.labels)
         if not read.has_sentences:
             self._warn.about_all(read.batch.mistakes)
             local.batch_count += 1
-            self._read += 1
             return
-        given = local.check_given(output)
+        given = local.find_given(output)
         positions = loader.find_positions(read.batch.positions, batch_idx, read.batch.sentence_count)
         read = read._replace(batch=read.batch._replace(positions=positions.values)).select()
         labels = local.number_labels(read.groups or (), self._reserved)
@@ -178,13 +160,13 @@ class SentenceCollector:
         # What changes
         local.keep_texts(texts, self._max_kept)
         local.blocks.append(rows)
-        local.labels, local.given = labels, given
         local.row_count += read.batch.sentence_count
-        local.unknown = local.unknown or positions.unknown
-        if read.batch.widths is not None:
-            local.logit_widths[read.batch.widths] += 1
         local.batch_count += 1
-        self._read += 1
+        share = local.share
+        share.labels, share.given = labels, given
+        share.unknown = share.unknown or positions.unknown
+        if read.batch.widths is not None:
+            share.logit_widths[read.batch.widths] += 1
 
     def skip(self) -> None:
         """Skip a batch: the step returned nothing."""
@@ -210,28 +192,22 @@ class SentenceCollector:
 
     def close(self) -> Share:
         """What this process has seen. Metrics that score texts sentence by sentence do so here."""
-        return Share([self._close_loader(local) for local in self._locals], self._read, self._skipped)
+        read = sum(local.batch_count for local in self._locals)
+        return Share([self._close_loader(local) for local in self._locals], read, self._skipped)
 
     def join(self, shares: Sequence[Share]) -> Joined:
         """What all processes have seen, in process 0; see :func:`.join_shares`."""
-        return join_shares(shares, self.loaders, self._metrics, reserved=self._reserved, max_texts=self._max_sent)
+        return join_shares(shares, self.loaders, self._metrics, self._reserved, self._max_sent)
 
     def _close_loader(self, local: LocalSentences) -> LoaderShare:
-        answers = {}
-        texts = [text.sentence for text in local.texts]
+        share, texts = local.share, [text.sentence for text in local.texts]
+        if local.blocks:
+            share.rows = torch.cat(local.blocks)
+        share.texts = {text.row: text.sentence for text in find_first(local.texts, self._max_sent)}
         for name, metric in self._metrics.items():
             if texts and not metric.columns and not metric.corpus_level:
-                answers[name] = metric.score_texts(name, texts)
-        return LoaderShare(
-            torch.cat(local.blocks) if local.blocks else torch.zeros(0, 0, dtype=torch.int32, device="cpu"),
-            {text.row: text.sentence for text in find_first(local.texts, self._max_sent)},
-            list(local.labels),
-            local.seen_labels,
-            local.given,
-            answers,
-            local.unknown,
-            local.logit_widths,
-        )
+                share.answers[name] = metric.score_texts(name, texts)
+        return share
 
 
 def _count(metrics: Mapping[str, EvaluatorMetric], read: ReadOutput, labels: Mapping[str, int]) -> torch.Tensor:

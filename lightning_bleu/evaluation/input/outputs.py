@@ -67,12 +67,10 @@ class ReadOutput(NamedTuple):
         mask = self.mask
         if mask is None:
             return self
-        return ReadOutput(
-            select_sentences(self.batch, mask),
-            sources=None if self.sources is None else self.sources.select(mask),
-            groups=None if self.groups is None else list(compress(self.groups, mask)),
-            ids=None if self.ids is None else list(compress(self.ids, mask)),
-        )
+        sources = None if self.sources is None else self.sources.select(mask)
+        groups = None if self.groups is None else list(compress(self.groups, mask))
+        ids = None if self.ids is None else list(compress(self.ids, mask))
+        return ReadOutput(select_sentences(self.batch, mask), None, sources, groups, ids)
 
     def to_sentences(self) -> Iterator[Sentence]:
         """The sentences as text. Ids that nothing decodes are shown as numbers."""
@@ -106,13 +104,11 @@ def read_output(output: Output, settings: Settings) -> ReadOutput:
     positions = read_index(output.index, count)
     if positions is not None:
         batch = batch._replace(positions=positions)
-    return ReadOutput(
-        batch,
-        read_sample_mask(output.sample_mask, count),
-        None if output.source is None else read_sources(output.source, count, settings),
-        None if output.group is None else read_groups(output.group, count),
-        None if output.id is None else read_ids(output.id, count),
-    )
+    mask = read_sample_mask(output.sample_mask, count)
+    sources = None if output.source is None else read_sources(output.source, count, settings)
+    groups = None if output.group is None else read_groups(output.group, count)
+    ids = None if output.id is None else read_ids(output.id, count)
+    return ReadOutput(batch, mask, sources, groups, ids)
 
 
 def read_step(value: Any, step: str, origin: str, loader: str = "") -> Output:

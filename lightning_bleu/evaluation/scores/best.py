@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
@@ -13,7 +13,7 @@ from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.packed_rows import IDENTITY_COLUMNS, checksums_of, positions_of
 from lightning_bleu.core.resampling import MIN_SENTENCES, PairedTest, describe_few_sentences, paired_test_of
 from lightning_bleu.core.scoring import Scorer
-from lightning_bleu.core.verdict import Verdict, default_resamples, judge
+from lightning_bleu.core.verdict import default_resamples, judge
 from lightning_bleu.evaluation.names import Name, Naming
 from lightning_bleu.evaluation.scores.scored import Scored
 from lightning_bleu.evaluation.scores.sentences import SentenceRows
@@ -43,13 +43,6 @@ class Best:
     def scorer(self) -> Scorer:
         """How rows become the score, which is the same for all loaders."""
         return next(iter(self.rows.values())).scorer
-
-
-class Judgment(NamedTuple):
-    """A score against that of the best validation; without a verdict if that is itself."""
-
-    test: PairedTest
-    verdict: Verdict | None
 
 
 class BestValidations:
@@ -128,15 +121,16 @@ class BestValidations:
             the scores with their comparisons, and the names of the scores of the whole validation for which this one is
             the best so far.
         """
-        judgments = self._judge(scored, found)
+        tests = self._test(scored, found)
         new = []
         for name, best in found.items():
-            if best.is_itself or judgments[name].test.difference * best.scorer.sign > 0:
+            if best.is_itself or tests[name].difference * best.scorer.sign > 0:
                 new.append(name)
         compared = []
         for score in scored:
-            if score.name in judgments:
-                test, verdict = judgments[score.name]
+            if score.name in tests:
+                test, best = tests[score.name], found[score.name.whole]
+                verdict = None if best.is_itself else judge(test, best.scorer.sign, self._confidence)
                 result = replace(score.result, comparison=test, verdict=verdict)
                 if score.name in found:
                     result = replace(result, best=result.score if score.name in new else test.score_b)
@@ -144,23 +138,22 @@ class BestValidations:
             compared.append(score)
         return compared, new
 
-    def _judge(self, scored: Sequence[Scored], found: Mapping[Name, Best]) -> dict[Name, Judgment]:
+    def _test(self, scored: Sequence[Scored], found: Mapping[Name, Best]) -> dict[Name, PairedTest]:
         """The paired test of each score of a loader, and of the means of loaders."""
         resamples = default_resamples(self._confidence)
-        judgments = {}
+        tests = {}
         systems = {}
         for score in scored:
             best = found.get(score.name.whole)
             if best is None or score.name.group:
                 continue
             if best.is_itself:
-                judgments[score.name] = Judgment(self._test_against_itself(score, best.scorer, resamples), None)
+                tests[score.name] = self._test_against_itself(score, best.scorer, resamples)
             elif score.rows is not None:
                 systems[score.name] = [best.rows[score.name], score.rows]
         for name, resampled in resample_scored(scored, systems, resamples).items():
-            (test,) = resampled.test_against_first(self._confidence)
-            judgments[name] = Judgment(test, judge(test, resampled.scorer.sign, self._confidence))
-        return judgments
+            (tests[name],) = resampled.test_against_first(self._confidence)
+        return tests
 
     def _test_against_itself(self, score: Scored, scorer: Scorer, resamples: int) -> PairedTest:
         """The test of a validation that is its own best: no difference, and p = 1."""
@@ -226,11 +219,7 @@ def _compare_loaders(saved: Mapping[str, Any], rows: SentenceRows, logged: str) 
         return f"scored {logged!r} with different settings ({', '.join(changed)})"
     if saved["statistics"].shape[1] != rows.statistics.shape[1]:
         return f"has statistics of {logged!r} from another version"
-    return _compare_sentences(saved["identity"], rows.identity, logged)
-
-
-def _compare_sentences(then: torch.Tensor, now: torch.Tensor, logged: str) -> str:
-    """What differs between the identities of the sentences of two validations; empty if nothing does."""
+    then, now = saved["identity"], rows.identity
     if len(then) != len(now):
         return f"had {len(then)} sentences of {logged!r}, and this one has {len(now)}"
     positions_then, positions_now = positions_of(then), positions_of(now)

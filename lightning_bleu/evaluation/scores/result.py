@@ -192,7 +192,7 @@ def _cells(result: Result) -> dict[str, TableCell]:
     if interval is not None:
         low, high = format_in_unit(interval.low, percent), format_in_unit(interval.high, percent)
         cells[f"{100 * interval.confidence:g}% interval"] = f"{low} to {high}"
-    if test is not None and test.low is not None and test.high is not None and test.confidence is not None:
+    if test is not None:
         difference = format_in_unit(test.difference, percent, "+")
         low, high = format_in_unit(test.low, percent, "+"), format_in_unit(test.high, percent, "+")
         title = f"against the best ({100 * test.confidence:g}% interval)"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -34,26 +33,9 @@ class Scored:
     mean_of: Sequence[Name] = ()
 
 
-class Undefined(NamedTuple):
-    """A ratio of a validation whose denominator is 0, so that it has no score."""
-
-    name: Name
-
-    @property
-    def mistake(self) -> Mistake:
-        """The warning about it."""
-        where = "/".join(filter(None, [self.name.loader, self.name.group]))
-        of_where = f" of {where!r}" if where else ""
-        message = (
-            f"{self.name.key!r}{of_where} is a ratio whose denominator is 0, such as errors per word of empty "
-            "references. It has no score, and is not a part of any mean."
-        )
-        return message, message
-
-
 def score_loaders(
     metrics: Mapping[str, EvaluatorMetric], loaders: Sequence[Sentences], optional: Collection[str] = ()
-) -> tuple[list[Scored], list[Undefined]]:
+) -> tuple[list[Scored], list[Mistake]]:
     """The scores of sentences.
 
     Args:
@@ -63,21 +45,21 @@ def score_loaders(
 
     Returns:
         for each score of each metric: those of each loader, of its groups, and their mean; then the mean of loaders.
-        And the ratios without a denominator.
+        And warnings about ratios without a denominator.
     """
     scored: list[Scored] = []
-    undefined: list[Undefined] = []
+    mistakes: list[Mistake] = []
     for metric_name, metric in metrics.items():
         scored_by_name: dict[str, list[Scored]] = {}
         for sentences in loaders:
             for score in _score_loader(metric_name, metric, sentences, optional):
-                if isinstance(score, Undefined):
-                    undefined.append(score)
-                else:
+                if isinstance(score, Scored):
                     scored_by_name.setdefault(score.name.score, []).append(score)
+                else:
+                    mistakes.append(score)
         for scores_of_loaders in scored_by_name.values():
             scored += _add_means(scores_of_loaders)
-    return scored, undefined
+    return scored, mistakes
 
 
 def _add_means(scored: Sequence[Scored]) -> list[Scored]:
@@ -99,16 +81,13 @@ def _average(name: Name, scored: Sequence[Scored]) -> Scored:
     """The unweighted mean of scores, which have one scale and one direction."""
     result = scored[0].result
     mean = math.fsum(score.result.score for score in scored) / len(scored)
-    return Scored(
-        name,
-        Result(mean, higher_is_better=result.higher_is_better, percent=result.percent),
-        mean_of=[score.name for score in scored],
-    )
+    of_mean = Result(mean, higher_is_better=result.higher_is_better, percent=result.percent)
+    return Scored(name, of_mean, mean_of=[score.name for score in scored])
 
 
 def _score_loader(
     metric_name: str, metric: EvaluatorMetric, sentences: Sentences, optional: Collection[str]
-) -> Iterator[Scored | Undefined]:
+) -> Iterator[Scored | Mistake]:
     """The scores of a loader and of its groups."""
     of_loader = Name(metric_name, sentences.loader)
     answers = sentences.statistics.get(metric_name)
@@ -141,7 +120,7 @@ def _score_sum(
     sums: Tensor,
     rows: SentenceRows | None = None,
     optional: Collection[str] | None = None,
-) -> Iterator[Scored | Undefined]:
+) -> Iterator[Scored | Mistake]:
     """The score of a sum of rows.
 
     Args:
@@ -151,26 +130,24 @@ def _score_sum(
         rows: the rows, if there are any.
         optional: the names of components to compute besides the default ones; no components when None.
     """
-    if scorer.is_defined(sums):
-        result = _to_result(scorer, scorer.report(sums, None if rows is None else rows.input_counts), optional)
-        yield Scored(name, result, rows if math.isfinite(result.score) else None)
-    elif sums.any():  # it is no mistake if 0/0 has no score
-        yield Undefined(name)
-
-
-def _to_result(scorer: Scorer, report: Any, optional: Collection[str] | None = None) -> Result:
-    """What a scorer says about a sum of rows as a result.
-
-    Args:
-        scorer: the scorer.
-        report: what it says.
-        optional: the names of components besides the default ones; no components when None.
-    """
+    if not scorer.is_defined(sums):
+        if sums.any():  # it is no mistake if 0/0 has no score
+            yield _describe_undefined(name)
+        return
+    report = scorer.report(sums, None if rows is None else rows.input_counts)
     components = [] if optional is None else scorer.components(report, optional=bool(optional))
-    return Result(
-        float(report),
-        tuple(component for component in components if component.is_default or component.name in (optional or ())),
-        report if isinstance(report, Report) else None,
-        higher_is_better=scorer.higher_is_better,
-        percent=scorer.percent,
+    chosen = tuple(component for component in components if component.is_default or component.name in (optional or ()))
+    shown = report if isinstance(report, Report) else None
+    result = Result(float(report), chosen, shown, higher_is_better=scorer.higher_is_better, percent=scorer.percent)
+    yield Scored(name, result, rows if math.isfinite(result.score) else None)
+
+
+def _describe_undefined(name: Name) -> Mistake:
+    """A ratio whose denominator is 0, so that it has no score."""
+    where = "/".join(filter(None, [name.loader, name.group]))
+    of_where = f" of {where!r}" if where else ""
+    message = (
+        f"{name.key!r}{of_where} is a ratio whose denominator is 0, such as errors per word of empty references. It "
+        "has no score, and is not a part of any mean."
     )
+    return message, message

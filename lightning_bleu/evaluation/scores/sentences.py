@@ -20,7 +20,7 @@ from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.scoring import Scorer
-from lightning_bleu.evaluation.input.loaders import Loader
+from lightning_bleu.evaluation.input.loaders import Loader, Origin
 from lightning_bleu.evaluation.names import check_labels
 from lightning_bleu.evaluation.texts.evidence import MAX_EXAMINED, MAX_IDS, examine
 from lightning_bleu.evaluation.texts.findings import Finding, find_findings
@@ -79,6 +79,7 @@ class Sentences:
         texts: the texts of the first sentences, or of all.
         groups: the numbers of the sentences of each group, by its label.
         index: the positions that the step returned, shape ``(sentences,)``; None if it returned none.
+        logit_widths: the numbers of batches by the widths of logits and labels.
     """
 
     loader: str
@@ -87,47 +88,40 @@ class Sentences:
     texts: Sequence[Sentence] = ()
     groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
     index: Tensor | None = None
+    logit_widths: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.identity)
-
-    @property
-    def input_counts(self) -> InputCounts:
-        """The number of sentences by kind, and of references."""
-        return packed_rows.count_inputs(self.identity)
 
 
 # What the processes have seen
 
 
-class LoaderShare(NamedTuple):
+@dataclass(eq=False)
+class LoaderShare:
     """The sentences of a loader that a process has seen.
 
     Attributes:
         rows: their packed rows, in the order in which they were counted.
         texts: the texts of the first ones by position, by the numbers of their rows.
-        labels: the labels of the groups, by their numbers in the rows.
+        labels: the labels of the groups, each with its number in the rows.
         seen_labels: if only some groups are scored, the labels of all sentences.
-        given: whether sentences have an ``"index"``, a ``"source"``, a ``"group"``, and an ``"id"``.
+        given: whether sentences have an ``"index"``, a ``"source"``, a ``"group"``, and an ``"id"``; empty before the
+            first one.
         answers: the rows of metrics that score texts sentence by sentence, by the names of metric and score; None for
             nothing to log.
         unknown: why repeated sentences cannot be found; empty if they can be.
         logit_widths: the numbers of batches by the widths of logits and labels.
     """
 
-    rows: Tensor
-    texts: Mapping[int, Sentence]
-    labels: Sequence[str]
-    seen_labels: Collection[str]
-    given: Mapping[str, bool]
-    answers: Mapping[str, Mapping[str, Tensor] | None]
-    unknown: str
-    logit_widths: Counter[tuple[int, int]]
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the process has seen none."""
-        return not len(self.rows)
+    rows: Tensor = field(default_factory=lambda: torch.zeros(0, 0, dtype=torch.int32, device="cpu"))
+    texts: Mapping[int, Sentence] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)
+    seen_labels: set[str] = field(default_factory=set)
+    given: dict[str, bool] = field(default_factory=dict)
+    answers: dict[str, Mapping[str, Tensor] | None] = field(default_factory=dict)
+    unknown: str = ""
+    logit_widths: Counter[tuple[int, int]] = field(default_factory=Counter)
 
 
 class Share(NamedTuple):
@@ -151,14 +145,12 @@ class Joined:
     Attributes:
         loaders: the sentences of each loader that has any.
         seen_labels: by loader, the labels of all sentences, if only some groups are scored.
-        logit_widths: by loader, the numbers of batches by the widths of logits and labels.
         read, skipped: see :class:`Share`.
         mistakes: loaders whose repeated sentences some process does not know.
     """
 
     loaders: Sequence[Sentences]
     seen_labels: Mapping[str, Collection[str]]
-    logit_widths: Mapping[str, Counter[tuple[int, int]]]
     read: int
     skipped: int
     mistakes: Sequence[Mistake]
@@ -172,8 +164,8 @@ class Joined:
         """
         findings = []
         for sentences in self.loaders:
-            count = MAX_IDS if sentences.input_counts.ids else MAX_EXAMINED
-            evidence = examine(sentences.texts[:count], self.logit_widths[sentences.loader])
+            count = MAX_IDS if packed_rows.count_inputs(sentences.identity).ids else MAX_EXAMINED
+            evidence = examine(sentences.texts[:count], sentences.logit_widths)
             findings += find_findings(evidence, metrics, sentences.loader or where)
         return findings
 
@@ -215,9 +207,8 @@ def join_shares(
     shares: Sequence[Share],
     loaders: Sequence[Loader],
     metrics: Mapping[str, EvaluatorMetric],
-    *,
-    reserved: Collection[str] = ("",),
-    max_texts: float = 0,
+    reserved: Collection[str],
+    max_texts: float,
 ) -> Joined:
     """Join the shares of all processes.
 
@@ -235,35 +226,31 @@ def join_shares(
     joined: list[Sentences] = []
     mistakes: list[Mistake] = []
     seen_labels: dict[str, Collection[str]] = {}
-    logit_widths: dict[str, Counter[tuple[int, int]]] = {}
     for loader, *of_loader in zip(loaders, *(share.loaders for share in shares)):
         reasons = [share.unknown for share in of_loader]
-        filled = [share for share in of_loader if not share.is_empty]
+        filled = [share for share in of_loader if share.given]
         if filled:
-            _check_equal(loader, [share.given for share in filled], "in some processes")
+            check_given(loader.origin, [share.given for share in filled], "in some processes")
             sentences, is_in_order = _join_loader(loader, filled, metrics, reserved, max_texts)
             joined.append(sentences)
             if not is_in_order:
                 reasons = [reason or _REORDERED for reason in reasons]
         seen_labels[loader.name] = set().union(*(share.seen_labels for share in of_loader))
-        logit_widths[loader.name] = sum((share.logit_widths for share in of_loader), Counter())
         mistakes += _describe_unknown(loader, reasons)
     if any(metric.takes_sources for metric in metrics.values()):
-        given = [share.given for of_process in shares for share in of_process.loaders if not share.is_empty]
-        _check_equal(loaders[0], [{"source": fields["source"]} for fields in given], "for some loaders")
+        given = [share.given for of_process in shares for share in of_process.loaders if share.given]
+        check_given(loaders[0].origin, [{"source": fields["source"]} for fields in given], "for some loaders")
     read, skipped = sum(share.read for share in shares), sum(share.skipped for share in shares)
-    return Joined(joined, seen_labels, logit_widths, read, skipped, mistakes)
+    return Joined(joined, seen_labels, read, skipped, mistakes)
 
 
-def _check_equal(loader: Loader, given: Sequence[Mapping[str, bool]], where: str) -> None:
+def check_given(origin: Origin, given: Sequence[Mapping[str, bool]], where: str) -> None:
     """Raise a ValueError for a field that only some sentences have."""
-    names = given[0] if given else {}
-    mixed = [name for name in names if len({fields[name] for fields in given}) > 1]
-    if mixed:
-        origin = loader.origin
-        raise ValueError(
-            f"{origin.name!r} {origin.got} {min(mixed)!r} {where} only: {origin.give} it in all, or in none"
-        )
+    for name in sorted(given[0] if given else ()):
+        if len({fields[name] for fields in given}) > 1:
+            raise ValueError(
+                f"{origin.name!r} {origin.got} {name!r} {where} only: {origin.give} it for all sentences, or for none"
+            )
 
 
 def _join_loader(
@@ -300,14 +287,11 @@ def _join_loader(
             statistics[name] = {
                 score_name: rows_of_score[ordered.order] for score_name, rows_of_score in answers.items()
             }
-    sentences = Sentences(
-        loader.name,
-        ordered.identity,
-        statistics,
-        _read_first(texts, ordered.order.tolist(), max_texts),
-        _number_members(ordered.rows[:, GROUP], labels),
-        packed_rows.positions_of(ordered.rows) if has_index else None,
-    )
+    first = _read_first(texts, ordered.order.tolist(), max_texts)
+    groups = _number_members(ordered.rows[:, GROUP], labels)
+    index = packed_rows.positions_of(ordered.rows) if has_index else None
+    widths = sum((share.logit_widths for share in shares), Counter())
+    sentences = Sentences(loader.name, ordered.identity, statistics, first, groups, index, widths)
     return sentences, is_in_order
 
 
