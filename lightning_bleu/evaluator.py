@@ -26,11 +26,12 @@ from typing import TYPE_CHECKING, Any
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.messages import WarnOnce, check_choice
 from lightning_bleu.core.mistakes import Mistake
-from lightning_bleu.core.processes import exchange, run_in_process_0
+from lightning_bleu.core.processes import exchange, process_count, run_in_process_0
 from lightning_bleu.core.settings import Decoder, Settings, check_integer, to_plain
 from lightning_bleu.evaluation.input.collector import SentenceCollector
 from lightning_bleu.evaluation.input.loaders import CALL, Loader, Origin
 from lightning_bleu.evaluation.input.outputs import Output
+from lightning_bleu.evaluation.input.positions import prepare_loader
 from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
 from lightning_bleu.evaluation.metrics.shared_facts import (
     check_parts,
@@ -438,6 +439,9 @@ class Evaluator:
 
     def _make_loaders(self, plan: Plan, reading: Settings) -> list[Loader]:
         """The loaders of a validation, which read ids like this."""
+        if process_count() > 1:
+            for dataloader in plan.dataloaders:
+                prepare_loader(dataloader)
         order_needed_by = self._find_need_of_order(plan.stage, plan.origin.owner)
         loaders = []
         for name, dataloader in zip_longest(plan.names, plan.dataloaders):

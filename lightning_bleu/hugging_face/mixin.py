@@ -172,7 +172,7 @@ class EvaluatorMixin(GeneratorMixin):
                 loggers=self._find_loggers(stage),
             )
         )
-        _check_loader(dataloader)
+        _check_loader(dataloader)  # the evaluator counts what a stream has been read
         return started
 
     def prediction_step(
@@ -382,9 +382,9 @@ def _check_loader(dataloader: Any) -> None:
     """Raise an error if several processes may score the same sentences, and nothing tells which."""
     if process_count() > 1 and find_index(dataloader, 0) is None:
         raise ValueError(
-            "repeated sentences of the evaluation dataset cannot be found: let one process read a stream, with "
-            "accelerator_config={'dispatch_batches': True, 'split_batches': True}; a get_eval_dataloader of your own "
-            "must return self.accelerator.prepare(loader)"
+            "repeated sentences of the evaluation dataset cannot be found: give it a length and at most one worker, or "
+            "let one process read it, with accelerator_config={'dispatch_batches': True, 'split_batches': True}; a "
+            "get_eval_dataloader of your own must return self.accelerator.prepare(loader)"
         )
 
 

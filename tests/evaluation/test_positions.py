@@ -5,6 +5,7 @@ Without processes: the loader of each rank is read in turn.
 
 from __future__ import annotations
 
+import copy
 import importlib
 import itertools
 from collections.abc import Iterable, Iterator
@@ -28,6 +29,7 @@ from torch.utils.data import (
 from lightning_bleu import distributed_mask
 from lightning_bleu.evaluation.input import positions
 from lightning_bleu.evaluation.input.positions import find_index, shuffles
+from lightning_bleu.hugging_face.accelerate_loaders import CountedStream, count_stream
 from tests.helpers.lightning import make_loader
 
 FIVE: Any = range(5)
@@ -230,11 +232,21 @@ def test_positions_are_on_the_cpu_whatever_the_default_device() -> None:
 # Loaders of accelerate
 
 
-class SizedStream(Stream):
+class Numbers(IterableDataset[int]):
+    """A dataset without a length."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.size))
+
+
+class SizedNumbers(Numbers):
     """An iterable dataset with a length."""
 
     def __len__(self) -> int:
-        return 5
+        return self.size
 
 
 def share(loader: Any, processes: int, rank: int, **options: Any) -> Any:
@@ -242,18 +254,21 @@ def share(loader: Any, processes: int, rank: int, **options: Any) -> Any:
     accelerate = pytest.importorskip("accelerate")
     accelerate.PartialState(cpu=True)
     options |= {"num_processes": processes, "process_index": rank, "dispatch_batches": False, "put_on_device": False}
-    return accelerate.data_loader.prepare_data_loader(loader, **options)
+    loader = accelerate.data_loader.prepare_data_loader(loader, **options)
+    count_stream(loader)
+    return loader
 
 
+@pytest.mark.parametrize("make", [range, SizedNumbers, Numbers])
 @pytest.mark.parametrize("split", [False, True])
-def test_items_of_accelerates_loaders_have_the_positions_of_the_dataset(split: bool) -> None:
+def test_items_of_accelerates_loaders_have_the_positions_of_the_dataset(make: Any, split: bool) -> None:
     options = itertools.product((1, 3, 7, 12, 21), (2, 3, 4), (1, 2, 4, 6), (False, True), (False, True))
     for size, processes, batch_size, even, drop_last in options:
-        if split and batch_size % processes:
+        if (split and batch_size % processes) or not (even or make is range):
             continue
         loaders = []
         for rank in range(processes):
-            loader = DataLoader(range(size), batch_size=batch_size, drop_last=drop_last, collate_fn=list)
+            loader = DataLoader(make(size), batch_size=batch_size, drop_last=drop_last, collate_fn=list)
             loaders.append(share(loader, processes, rank, split_batches=split, even_batches=even))
         found = find_items(loaders)
         assert [*found] == [*found.values()]
@@ -265,8 +280,8 @@ def test_items_of_accelerates_loaders_have_the_positions_of_the_dataset(split: b
     [
         {"dataset": FIVE, "batch_sampler": OtherBatches(SequentialSampler(FIVE), 2, False)},
         {"dataset": FIVE, "batch_size": None},
-        {"dataset": Stream(), "batch_size": 2},
-        {"dataset": SizedStream(), "batch_size": 2},
+        {"dataset": Numbers(5), "num_workers": 1},
+        {"dataset": SizedNumbers(5), "num_workers": 2},
     ],
 )
 def test_there_is_no_index_where_accelerates_order_cannot_be_known(options: dict[str, Any]) -> None:
@@ -279,6 +294,12 @@ def test_accelerates_loaders_shuffle_as_they_were_told_to(shuffle: bool) -> None
     for processes, seedable in itertools.product((1, 2), (False, True)):
         loader = share(DataLoader(FIVE, shuffle=shuffle), processes, 0, use_seedable_sampler=seedable)
         assert shuffles(loader) == shuffle
+
+
+def test_a_stream_that_is_counted_can_be_copied() -> None:
+    stream: Any = CountedStream(Numbers(3))
+    other = copy.deepcopy(stream)
+    assert (list(other), other.count, other.size, stream.count) == ([0, 1, 2], 3, 3, 0)
 
 
 # Shuffling

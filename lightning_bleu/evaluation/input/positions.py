@@ -23,8 +23,8 @@ from lightning_bleu.evaluation.lightning_internals import is_wrapped_sampler, un
 
 _SENTENCE_BITS = 31
 """How many bits of a derived position number the sentences of an item."""
-_OF_ACCELERATE = "lightning_bleu.hugging_face.accelerate_loaders"
-"""The module that knows the loaders of accelerate. It is in a leaf, so it may be missing."""
+_OTHER_LOADERS = {"gradient_state": "lightning_bleu.hugging_face.accelerate_loaders"}
+"""Attributes of the loaders of other packages, and the module that knows these."""
 
 
 class Dealt(NamedTuple):
@@ -37,6 +37,22 @@ class Dealt(NamedTuple):
 
     numbers: Tensor
     item_count: int
+
+
+def find_module(dataloader: Any) -> Any:
+    """The module that knows the loaders of another package; None for those of PyTorch, and without that module."""
+    for attribute, module in _OTHER_LOADERS.items():
+        if hasattr(dataloader, attribute):
+            with contextlib.suppress(ImportError):
+                return importlib.import_module(module)
+    return None
+
+
+def prepare_loader(dataloader: Any) -> None:
+    """Let a loader of another package remember what it deals, before it deals the first batch to several processes."""
+    module = find_module(dataloader)
+    if module is not None:
+        module.count_stream(dataloader)
 
 
 def find_batches(dataloader: Any) -> Any:
@@ -155,10 +171,10 @@ def _find_dealt(dataloader: Any, batch_idx: int) -> Dealt | None:
     """The items of a batch; None if the order of the loader is unknown."""
     if not getattr(dataloader, "in_order", True):
         return None
-    if hasattr(dataloader, "gradient_state"):
-        with contextlib.suppress(ImportError):
-            dealt: Dealt | None = importlib.import_module(_OF_ACCELERATE).find_dealt(dataloader, batch_idx)
-            return dealt
+    module = find_module(dataloader)
+    if module is not None:
+        dealt: Dealt | None = module.find_dealt(dataloader, batch_idx)
+        return dealt
     batches = getattr(dataloader, "batch_sampler", None)
     if type(batches) not in (data.BatchSampler, type(None)):
         return None
