@@ -104,11 +104,21 @@ def read_ids(ids: Any, sentence_count: int) -> list[str | int]:
 
 def _read_values(name: str, values: Any, sentence_count: int, kind: Any, what: str) -> list[Any]:
     """Check a value per sentence, of a kind. Those of tensors, arrays, and enumerations become plain values."""
-    plain = values.tolist() if hasattr(values, "tolist") else values
-    is_list = isinstance(plain, Iterable) and not isinstance(plain, str)
-    listed = [value.item() if hasattr(value, "item") else value for value in plain] if is_list else []
-    if not is_list or not all(isinstance(value, kind) and not isinstance(value, bool) for value in listed):
+    if hasattr(values, "tolist"):  # at once, also from a GPU
+        values = values.tolist()
+    is_list = isinstance(values, Iterable) and not isinstance(values, str)
+    plain = [_to_plain(value) for value in values] if is_list else [None]
+    if not all(isinstance(value, kind) for value in plain):
         raise TypeError(f"{name!r} must hold {what}, got {repr(values)[:80]}")
-    if len(listed) != sentence_count:
-        raise ValueError(f"{name!r} must hold {what}, got {len(listed)} for {sentence_count} sentences")
-    return [str.__str__(value) if isinstance(value, str) else value for value in listed]
+    if len(plain) != sentence_count:
+        raise ValueError(f"{name!r} must hold {what}, got {len(plain)} for {sentence_count} sentences")
+    return plain
+
+
+def _to_plain(value: Any) -> Any:
+    """A number or a string of a tensor, of an array, or of an enumeration as a plain one; None for a boolean."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, str):
+        return str.__str__(value)
+    return None if isinstance(value, bool) else value

@@ -88,7 +88,7 @@ class Sentences:
     texts: Sequence[Sentence] = ()
     groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
     index: Tensor | None = None
-    logit_widths: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    logit_widths: Counter[tuple[int, int]] = field(default_factory=Counter)
 
     def __len__(self) -> int:
         return len(self.identity)
@@ -290,7 +290,7 @@ def _join_loader(
     first = _read_first(texts, ordered.order.tolist(), max_texts)
     groups = _number_members(ordered.rows[:, GROUP], labels)
     index = packed_rows.positions_of(ordered.rows) if has_index else None
-    widths = sum((share.logit_widths for share in shares), Counter())
+    widths: Counter[tuple[int, int]] = sum((share.logit_widths for share in shares), Counter())
     sentences = Sentences(loader.name, ordered.identity, statistics, first, groups, index, widths)
     return sentences, is_in_order
 
