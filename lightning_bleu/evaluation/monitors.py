@@ -83,7 +83,9 @@ def suspect_monitors(
     watchers = [(callback, getattr(callback, "monitor", None)) for callback in callbacks]
     watchers += [(config.scheduler, config.monitor) for config in schedulers]
     for watcher, monitor in watchers:
-        for naming in namings if isinstance(monitor, str) else ():
+        if not isinstance(monitor, str):
+            continue
+        for naming in namings:
             number = describe_number(monitor, naming, metrics)
             if number is not None:  # of one stage at most
                 yield from _suspect_mode(watcher, monitor, number)

@@ -88,7 +88,7 @@ class Sentences:
     texts: Sequence[Sentence] = ()
     groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
     index: Tensor | None = None
-    logit_widths: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    logit_widths: Counter[tuple[int, int]] = field(default_factory=Counter)
 
     def __len__(self) -> int:
         return len(self.identity)
