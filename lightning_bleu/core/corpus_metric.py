@@ -107,8 +107,8 @@ class CorpusMetric(Metric):
         rows = self.scorer.count_batch("", batch)
         self._warn_once.about_all(batch.mistakes)
         sums = np.concatenate([rows.sum(0), batch.input_counts])
-        # Without nn.Module.__setattr__, as in _count_change.
-        vars(self)["totals"] = self.totals + torch.from_numpy(sums).to(self.totals.device)
+        added = torch.from_numpy(sums).to(self.totals.device)
+        vars(self)["totals"] = self.totals + added  # without nn.Module.__setattr__, as in _count_change
 
     def compute(self) -> Tensor:
         """The score, a float64 scalar (float32 on devices without float64); 0 if there are no sentences."""

@@ -293,7 +293,8 @@ def _recognize_lists(name: str, lists: list[Sequence[Any]]) -> Form:
     types = set(map(type, chain.from_iterable(lists)))
     if all(issubclass(type_, str) for type_ in types):
         return Tokens(list(map(list, lists)))
-    if bool in types or not all(issubclass(type_, int | np.integer) for type_ in types):  # True is no id
+    are_integers = all(issubclass(type_, int | np.integer) for type_ in types)
+    if bool in types or not are_integers:  # to Python, booleans are integers
         hint = _SWAPPED if name == "preds" and types <= set(SEQUENCES) else ""
         raise TypeError(f"tokens of {name!r} must be all strings or all integers, got {_type_names(types)}{hint}")
     lengths = lengths_of(lists)
