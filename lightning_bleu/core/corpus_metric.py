@@ -107,8 +107,11 @@ class CorpusMetric(Metric):
         rows = self.scorer.count_batch("", batch)
         self._warn_once.about_all(batch.mistakes)
         sums = np.concatenate([rows.sum(0), batch.input_counts])
-        added = torch.from_numpy(sums).to(self.totals.device)
-        vars(self)["totals"] = self.totals + added  # without nn.Module.__setattr__, as in _count_change
+        if self.totals.is_cpu:
+            totals = torch.from_numpy(self.totals.numpy() + sums)  # NumPy adds short vectors in less time
+        else:
+            totals = self.totals + torch.from_numpy(sums).to(self.totals.device)
+        vars(self)["totals"] = totals  # without nn.Module.__setattr__, as in _count_change
 
     def compute(self) -> Tensor:
         """The score, a float64 scalar (float32 on devices without float64); 0 if there are no sentences."""
