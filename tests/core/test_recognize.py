@@ -15,8 +15,7 @@ import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
-from lightning_bleu.core.batch import read_sources
-from lightning_bleu.core.columns import read_groups, read_ids, read_index, read_sample_mask
+from lightning_bleu.core.batch import read_groups, read_ids, read_index, read_sample_mask, read_sources
 from lightning_bleu.core.forms import Ids, Strings, Tokens, segment_count
 from lightning_bleu.core.recognize import recognize, recognize_hypotheses
 from lightning_bleu.core.settings import Settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,6 +32,15 @@ class Origin(NamedTuple):
 
 CALL = Origin("update", "got", "pass", "to")
 """Sentences that a training loop passes to :meth:`lightning_bleu.Evaluator.update`."""
+
+
+def check_given(origin: Origin, given: Sequence[Mapping[str, bool]], where: str) -> None:
+    """Raise a ValueError for a field that only some sentences have."""
+    for name in sorted(given[0] if given else ()):
+        if len({fields[name] for fields in given}) > 1:
+            raise ValueError(
+                f"{origin.name!r} {origin.got} {name!r} {where} only: {origin.give} it for all sentences, or for none"
+            )
 
 
 class Positions(NamedTuple):

@@ -12,8 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from lightning_bleu.core.batch import Batch, Sentence, Sources, read_sentences, read_sources, select_sentences
-from lightning_bleu.core.columns import read_groups, read_ids, read_index, read_sample_mask
+from lightning_bleu.core.batch import (
+    Batch,
+    Sentence,
+    Sources,
+    read_groups,
+    read_ids,
+    read_index,
+    read_sample_mask,
+    read_sentences,
+    read_sources,
+    select_sentences,
+)
 from lightning_bleu.core.forms import BoolArray, Strings
 from lightning_bleu.core.settings import Settings
 

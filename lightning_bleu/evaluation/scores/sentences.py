@@ -20,7 +20,7 @@ from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.scoring import Scorer
-from lightning_bleu.evaluation.input.loaders import Loader, Origin
+from lightning_bleu.evaluation.input.loaders import Loader, check_given
 from lightning_bleu.evaluation.names import check_labels
 from lightning_bleu.evaluation.texts.evidence import MAX_EXAMINED, MAX_IDS, examine
 from lightning_bleu.evaluation.texts.findings import Finding, find_findings
@@ -242,15 +242,6 @@ def join_shares(
         check_given(loaders[0].origin, [{"source": fields["source"]} for fields in given], "for some loaders")
     read, skipped = sum(share.read for share in shares), sum(share.skipped for share in shares)
     return Joined(joined, seen_labels, read, skipped, mistakes)
-
-
-def check_given(origin: Origin, given: Sequence[Mapping[str, bool]], where: str) -> None:
-    """Raise a ValueError for a field that only some sentences have."""
-    for name in sorted(given[0] if given else ()):
-        if len({fields[name] for fields in given}) > 1:
-            raise ValueError(
-                f"{origin.name!r} {origin.got} {name!r} {where} only: {origin.give} it for all sentences, or for none"
-            )
 
 
 def _join_loader(
