@@ -249,8 +249,9 @@ def test_the_files_that_the_page_names_have_a_line_per_sentence(tmp_path: Path) 
     validate(tmp_path, bleu, step=return_single, loaders=make_loader(ITEMS))
 
     (command,) = (block.content for block in blocks(PAGE, "sh", SECTION))
-    names = [re.sub(r"-\d{7}", "-0000000", name) for name in re.findall(r"translations/\S+", command)]
-    sources, references, *hypotheses = ((tmp_path / name).read_text().splitlines() for name in names)
+    names = [re.sub(r"-\d{7}", "-0000000", name) for name in re.findall(r"step-\S+", command)]
+    folder = tmp_path / "translations" / "val"
+    sources, references, *hypotheses = ((folder / name).read_text().splitlines() for name in names)
     assert sources == [source_of(item) for item in ITEMS]
     assert references == [references_of(item)[-1] for item in ITEMS]
     assert hypotheses == [[translate(item) for item in ITEMS]] * 2

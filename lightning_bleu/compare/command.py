@@ -218,18 +218,20 @@ def _make_metrics(options: argparse.Namespace) -> dict[str, EvaluatorMetric] | N
     if options.metric is None and options.tokenize is None and not options.lowercase:
         return None
     from lightning_bleu.bleu import BLEUScorer, BLEUSettings
+    from lightning_bleu.chrf import CHRFScorer, CHRFSettings
     from lightning_bleu.compare.known_metrics import make_metric
 
+    lowercase = options.lowercase
     metrics: dict[str, EvaluatorMetric] = {}
     for name in options.metric or _DEFAULT_METRICS:
         class_name, settings = METRICS[name]
         if class_name == "CorpusBLEU":
-            of_bleu = BLEUSettings.from_options(tokenizer=options.tokenize, lowercase=options.lowercase, percent=True)
+            of_bleu = BLEUSettings.from_options(tokenizer=options.tokenize, lowercase=lowercase, percent=True)
             metrics[name] = BLEUScorer(of_bleu)
-            continue
-        if class_name == "CorpusCHRF":
-            settings = {**settings, "lowercase": options.lowercase}
-        metrics[name] = make_metric(class_name, settings, percent=True)
+        elif class_name == "CorpusCHRF":
+            metrics[name] = CHRFScorer(CHRFSettings.from_options(**settings, lowercase=lowercase, percent=True))
+        else:
+            metrics[name] = make_metric(class_name, settings, percent=True)
     return metrics
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -149,8 +149,11 @@ class CorpusScorer(Scorer, EvaluatorMetric):
 
         Raises:
             TypeError: for a setting that it does not have.
-            ValueError: for a setting that has been a callable, of which only the name is known.
+            ValueError: for a setting that has been a callable, of which only the name is known, or that is missing.
         """
+        missing = {field.name for field in fields(cls.settings_class)} - {*settings, "percent"}
+        if missing:
+            raise ValueError(f"the settings {sorted(missing)} are missing")
         options = {**settings, "decoder": None, "percent": percent}
         return cls(cls.settings_class(**options))  # type: ignore[call-arg]
 

@@ -128,9 +128,9 @@ class PairedTest:
 
 def describe_few_sentences(sentence_count: int) -> str:
     """The warning about a paired bootstrap of few sentences."""
-    sentences = "1 sentence" if sentence_count == 1 else f"{sentence_count} sentences"
+    count = "1 sentence" if sentence_count == 1 else f"{sentence_count} sentences"
     effect = "a paired bootstrap calls equal systems different too often"
-    return f"With {sentences}, {effect}: its p-values and intervals need at least {MIN_SENTENCES}."
+    return f"With {count}, {effect}: its p-values and intervals need at least {MIN_SENTENCES}."
 
 
 def interval_from(statistics: Tensor, scorer: Scorer, confidence: float, resamples: int, seed: int) -> Interval:

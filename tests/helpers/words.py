@@ -23,7 +23,7 @@ MEANINGS = {
     "score": {"Scored", "float"},
     "metric": {"BLEUScorer", "CHRFScorer", "FunctionMetric"},
     "rows": {"SentenceRows", "Tensor", "ndarray"},
-    "counts": {"ndarray", "list[int]", "Counts"},
+    "counts": {"ndarray", "list[int]", "Statistics"},
     "name": {"str", "Name"},
 }
 """What these words hold, all over the package."""
