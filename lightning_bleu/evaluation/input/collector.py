@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -22,12 +23,12 @@ from lightning_bleu.evaluation.names import check_labels
 from lightning_bleu.evaluation.scores.sentences import Joined, LoaderShare, Share, join_shares
 
 
-class PlacedText(NamedTuple):
-    """The text of a sentence, with its position in the dataset, and the number of its row in this process."""
+class KeptBatch(NamedTuple):
+    """A batch whose texts may be needed, with the positions of its sentences, and the number of its first row."""
 
-    position: int
-    row: int
-    sentence: Sentence
+    read: ReadOutput
+    positions: IntArray
+    first_row: int
 
 
 @dataclass(eq=False)
@@ -38,7 +39,7 @@ class LocalSentences:
         loader: the loader.
         share: what is sent to process 0 at the end. Until then, its rows are in the blocks.
         blocks: the packed rows of each batch.
-        texts: the texts of the first sentences.
+        batches: those that may have one of the first sentences.
         last_position: no text behind this position is needed.
         row_count: the number of rows.
         batch_count: the number of batches.
@@ -47,7 +48,7 @@ class LocalSentences:
     loader: Loader
     share: LoaderShare = field(default_factory=LoaderShare)
     blocks: list[torch.Tensor] = field(default_factory=list)
-    texts: list[PlacedText] = field(default_factory=list)
+    batches: list[KeptBatch] = field(default_factory=list)
     last_position: float = math.inf
     row_count: int = 0
     batch_count: int = 0
@@ -67,27 +68,33 @@ class LocalSentences:
                 labels[label] = len(labels)
         return labels
 
-    def keep_texts(self, texts: Sequence[PlacedText], max_texts: float) -> None:
-        """Keep the texts of a batch. From time to time, those behind the first ones are dropped."""
-        self.texts += texts
-        if len(self.texts) > 2 * max_texts:
-            self.texts = find_first(self.texts, max_texts)
-            self.last_position = max(text.position for text in self.texts)
+    def keep_texts(self, read: ReadOutput, max_texts: float) -> None:
+        """Keep a batch if it may have one of the first sentences. From time to time, drop those that have none."""
+        rows = self.row_count + np.arange(read.batch.sentence_count)
+        positions = rows if read.batch.positions is None else read.batch.positions
+        if not max_texts or (positions > self.last_position).all():
+            return
+        self.batches.append(KeptBatch(read, positions, self.row_count))
+        is_long = self.row_count > 2 * max_texts  # else there is nothing to add up
+        if is_long and sum(len(batch.positions) for batch in self.batches) > 2 * max_texts:
+            self.last_position = self.find_last_position(max_texts)
+            self.batches = [batch for batch in self.batches if (batch.positions <= self.last_position).any()]
 
+    def find_last_position(self, count: float) -> float:
+        """The last of this many first positions. (A position may be that of several rows.)"""
+        positions = np.unique(np.concatenate([batch.positions for batch in self.batches] or [np.zeros(0, np.int64)]))
+        return math.inf if len(positions) <= count else float(positions[int(count) - 1])
 
-def find_first(texts: list[PlacedText], count: float) -> list[PlacedText]:
-    """The texts at this many first positions. (A position may have several, because of repeats and of groups.)
-
-    Example:
-        >>> texts = [PlacedText(position, row, Sentence("a", ["a"])) for row, position in enumerate([7, 5, 5, 9])]
-        >>> [text.row for text in find_first(texts, 1)]
-        [1, 2]
-    """
-    positions = sorted({text.position for text in texts})
-    if len(positions) <= count:
+    def read_texts(self, count: float) -> dict[int, Sentence]:
+        """The texts of the sentences at this many first positions, by the numbers of their rows."""
+        last_position = self.find_last_position(count)
+        texts = {}
+        for read, positions, first_row in self.batches:
+            is_first = positions <= last_position
+            if is_first.any():
+                numbered = enumerate(read.to_sentences(), first_row)
+                texts.update(compress(numbered, is_first))
         return texts
-    last_position = positions[int(count) - 1]
-    return [text for text in texts if text.position <= last_position]
 
 
 class SentenceCollector:
@@ -153,12 +160,11 @@ class SentenceCollector:
         positions = loader.find_positions(read.batch.positions, batch_idx, read.batch.sentence_count)
         read = read._replace(batch=read.batch._replace(positions=positions.values)).select()
         labels = local.number_labels(read.groups or (), self._reserved)
-        texts = self._read_texts(read, local)
         rows = _count(self._metrics, read, labels)
         self._warn.about_all(read.batch.mistakes)
 
         # What changes
-        local.keep_texts(texts, self._max_kept)
+        local.keep_texts(read, self._max_kept)
         local.blocks.append(rows)
         local.row_count += read.batch.sentence_count
         local.batch_count += 1
@@ -182,14 +188,6 @@ class SentenceCollector:
             )
         return batch_count
 
-    def _read_texts(self, read: ReadOutput, local: LocalSentences) -> list[PlacedText]:
-        """The texts of a batch, if some of its sentences may be among the first ones."""
-        rows = local.row_count + np.arange(read.batch.sentence_count)
-        positions = rows if read.batch.positions is None else read.batch.positions
-        if not self._max_kept or (positions > local.last_position).all():
-            return []
-        return list(map(PlacedText, positions.tolist(), rows.tolist(), read.to_sentences()))
-
     def close(self) -> Share:
         """What this process has seen. Metrics that score texts sentence by sentence do so here."""
         read = sum(local.batch_count for local in self._locals)
@@ -200,13 +198,15 @@ class SentenceCollector:
         return join_shares(shares, self.loaders, self._metrics, self._reserved, self._max_sent)
 
     def _close_loader(self, local: LocalSentences) -> LoaderShare:
-        share, texts = local.share, [text.sentence for text in local.texts]
+        share = local.share
         if local.blocks:
             share.rows = torch.cat(local.blocks)
-        share.texts = {text.row: text.sentence for text in find_first(local.texts, self._max_sent)}
-        for name, metric in self._metrics.items():
-            if texts and not metric.columns and not metric.corpus_level:
-                share.answers[name] = metric.score_texts(name, texts)
+        share.texts = local.read_texts(self._max_sent)
+        of_texts = [name for name, metric in self._metrics.items() if not metric.columns and not metric.corpus_level]
+        if of_texts and local.blocks:
+            texts = list(local.read_texts(math.inf).values())
+            for name in of_texts:
+                share.answers[name] = self._metrics[name].score_texts(name, texts)
         return share
 
 
