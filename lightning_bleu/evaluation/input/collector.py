@@ -201,6 +201,7 @@ class SentenceCollector:
         share = local.share
         if local.blocks:
             share.rows = torch.cat(local.blocks)
+            local.blocks = [share.rows]  # frees those of the batches
         share.texts = local.read_texts(self._max_sent)
         of_texts = [name for name, metric in self._metrics.items() if not metric.columns and not metric.corpus_level]
         if of_texts and local.blocks:

@@ -254,7 +254,8 @@ def _join_loader(
     """The sentences of a loader, and whether their positions were right: if derived ones are not, all rows count."""
     labels = sorted(set().union(*(share.labels for share in shares)))
     check_labels(labels, reserved)
-    rows = torch.cat([_renumber_groups(share, labels) for share in shares])
+    numbered = [_renumber_groups(share, labels) for share in shares]
+    rows = torch.cat(numbered) if len(numbered) > 1 else numbered[0]  # a copy would need as much memory again
     has_index = shares[0].given["index"]
     is_in_order = True
     try:
