@@ -105,7 +105,7 @@ OTHER_PACKAGES = ["lightning", "numpy", "pytorch_lightning", "sacrebleu", "torch
 OTHER_PACKAGES += sys.stdlib_module_names
 # The checked options of a metric and the rows of sentences have no page.
 nitpick_ignore_regex = [
-    ("py:class", r"lightning_bleu\.\w+\.(\w+Settings|sentences\.SentenceRows|marks\.Line)"),
+    ("py:class", r"lightning_bleu\.[\w.]+\.(\w+Settings|sentences\.SentenceRows|marks\.Line)"),
     ("py:.*", rf"({'|'.join(OTHER_PACKAGES)})(\..*)?"),
 ]
 

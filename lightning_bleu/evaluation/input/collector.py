@@ -88,7 +88,7 @@ class LocalSentences:
     def read_texts(self, count: float) -> dict[int, Sentence]:
         """The texts of the sentences at this many first positions, by the numbers of their rows."""
         last_position = self.find_last_position(count)
-        texts = {}
+        texts: dict[int, Sentence] = {}
         for read, positions, first_row in self.batches:
             is_first = positions <= last_position
             if is_first.any():
