@@ -13,7 +13,7 @@ import torch
 from sacrebleu.metrics.ter import TER
 from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, SequentialSampler
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF
+from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric
 from lightning_bleu.evaluation.input.outputs import Output
 from tests.helpers.callback_metrics import checksum, exact, try_to
 from tests.helpers.process_groups import ProcessPool
@@ -310,6 +310,20 @@ def test_the_batches_of_a_loader_that_is_ignored_may_be_anything() -> None:
     counting.collector.update(Output(5, 6, "x"), 7)
     joined = join(counting)
     assert (joined.loaders, joined.read, joined.skipped) == ([], 0, 0)
+
+
+def test_sources_are_decoded_once_however_many_metrics_read_them() -> None:
+    decoded = []
+
+    def decode(ids: list[list[int]]) -> list[str]:
+        decoded.extend(ids)
+        return [" ".join(map(str, line)) for line in ids]
+
+    metrics = {name: FunctionMetric(lambda preds, target: [1.0] * len(preds)) for name in ("x", "y")}
+    counting = count(Counting(metrics, decoder=decode, max_texts=1), ["a", "b"], ["a", "b"], source=[[5], [6]])
+    (loader,) = counting.collector.close().loaders
+    assert [sentence.source for sentence in loader.texts.values()] == ["5"]
+    assert decoded == [[5], [6]]
 
 
 # In several processes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +29,14 @@ class KeptBatch(NamedTuple):
     read: ReadOutput
     positions: IntArray
     first_row: int
+
+
+class PlacedText(NamedTuple):
+    """The texts of a sentence, with its position and the number of its row."""
+
+    position: int
+    row: int
+    sentence: Sentence
 
 
 @dataclass(eq=False)
@@ -80,20 +88,18 @@ class LocalSentences:
             self.last_position = self.find_last_position(max_texts)
             self.batches = [batch for batch in self.batches if (batch.positions <= self.last_position).any()]
 
-    def find_last_position(self, count: float) -> float:
+    def find_last_position(self, max_texts: float) -> float:
         """The last of this many first positions. (A position may be that of several rows.)"""
         positions = np.unique(np.concatenate([batch.positions for batch in self.batches] or [np.zeros(0, np.int64)]))
-        return math.inf if len(positions) <= count else float(positions[int(count) - 1])
+        return math.inf if len(positions) <= max_texts else float(positions[int(max_texts) - 1])
 
-    def read_texts(self, count: float) -> dict[int, Sentence]:
-        """The texts of the sentences at this many first positions, by the numbers of their rows."""
-        last_position = self.find_last_position(count)
-        texts: dict[int, Sentence] = {}
+    def read_texts(self, last_position: float) -> list[PlacedText]:
+        """The texts of the sentences up to a position, in the order of their rows."""
+        texts: list[PlacedText] = []
         for read, positions, first_row in self.batches:
-            is_first = positions <= last_position
-            if is_first.any():
-                numbered = enumerate(read.to_sentences(), first_row)
-                texts.update(compress(numbered, is_first))
+            if (positions <= last_position).any():
+                placed = map(PlacedText, positions.tolist(), count(first_row), read.to_sentences())
+                texts += [text for text in placed if text.position <= last_position]
         return texts
 
 
@@ -202,12 +208,14 @@ class SentenceCollector:
         if local.blocks:
             share.rows = torch.cat(local.blocks)
             local.blocks = [share.rows]  # frees those of the batches
-        share.texts = local.read_texts(self._max_sent)
         of_texts = [name for name, metric in self._metrics.items() if not metric.columns and not metric.corpus_level]
-        if of_texts and local.blocks:
-            texts = list(local.read_texts(math.inf).values())
+        last_position = local.find_last_position(self._max_sent)
+        texts = local.read_texts(math.inf if of_texts else last_position)
+        share.texts = {text.row: text.sentence for text in texts if text.position <= last_position}
+        if local.blocks:
+            sentences = [text.sentence for text in texts]
             for name in of_texts:
-                share.answers[name] = self._metrics[name].score_texts(name, texts)
+                share.answers[name] = self._metrics[name].score_texts(name, sentences)
         return share
 
 
