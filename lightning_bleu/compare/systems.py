@@ -16,11 +16,11 @@ from lightning_bleu.core.resampling import (
     MIN_SENTENCES,
     Interval,
     PairedTest,
-    check_count,
     check_share,
     describe_few_sentences,
     interval_of,
 )
+from lightning_bleu.core.settings import check_integer
 from lightning_bleu.core.verdict import default_resamples
 from lightning_bleu.evaluation.input.collector import SentenceCollector
 from lightning_bleu.evaluation.input.loaders import Loader
@@ -96,9 +96,8 @@ def compare_systems(
     texts = read_systems(systems, references, sources)
     by_name = None
     if metrics is not None:
-        from lightning_bleu.evaluation.metrics.passed_metrics import (
-            read_metrics,  # imports torchmetrics, which takes seconds
-        )
+        # Here, because it imports torchmetrics, which takes seconds
+        from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
 
         by_name = read_metrics(metrics)
     return compare_texts(texts, by_name, confidence=confidence, resamples=resamples, seed=seed)
@@ -116,7 +115,9 @@ def compare_texts(
     """Compare systems whose texts have been read; see :func:`compare_systems`."""
     check_share("confidence", confidence)
     compared = max(1, len(texts.hypotheses) - 1)
-    resamples = default_resamples(confidence, compared) if resamples is None else check_count("resamples", resamples)
+    if resamples is None:
+        resamples = default_resamples(confidence, compared)
+    resamples = check_integer("resamples", resamples, at_least=1)
     warn = warn or WarnOnce()
     records = RunRecords(texts.files if metrics is None else {}, warn)
     by_name = records.rebuild_metrics() if metrics is None else metrics

@@ -256,8 +256,3 @@ def check_share(name: str, value: Any) -> None:
     if not 0 < value < 1:
         hint = f": did you mean {float(value) / 100:g}?" if 1 < value < 100 else ""
         raise ValueError(f"{name!r} must lie between 0 and 1, got {value!r}{hint}")
-
-
-def check_count(name: str, value: Any) -> int:
-    """Convert to an int of 1 or more."""
-    return check_integer(name, value, at_least=1)

@@ -231,10 +231,11 @@ def list_texts(sentences: Sequence[Sentence]) -> dict[str, list[str]]:
         {'hyp.txt': ['a b', 'x'], 'ref-1.txt': ['a c', 'y'], 'ref-2.txt': ['a c', 'z']}
     """
     texts = {"hyp.txt": [sentence.hypothesis for sentence in sentences]}
-    most = max(len(sentence.references) for sentence in sentences)
+    references = [sentence.references for sentence in sentences]
+    most = max(map(len, references))
     for number in range(most):
         name = "ref.txt" if most == 1 else f"ref-{number + 1}.txt"
-        texts[name] = [row[number] if number < len(row) else row[0] for _, row, *_ in sentences]
+        texts[name] = [row[number] if number < len(row) else row[0] for row in references]
     if any(sentence.source is not None for sentence in sentences):
         texts["src.txt"] = [sentence.source or "" for sentence in sentences]
     return texts

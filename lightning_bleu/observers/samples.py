@@ -245,8 +245,8 @@ def score_samples(
     for place, (number, sentence) in enumerate(by_number.items()):
         lines = [split_line(text, sentence.tokenized, settings) for text in (sentence.hypothesis, *sentence.references)]
         scores_of_sentence = {name: of_score[place] for name, of_score in scores_by_name.items()}
-        _, _, source, _, group, name = sentence
-        samples.append(Sample(number + 1, lines, source, scores_of_sentence, percent, group, name))
+        sample = Sample(number + 1, lines, sentence.source, scores_of_sentence, percent, sentence.group, sentence.id)
+        samples.append(sample)
     return samples
 
 

@@ -24,13 +24,13 @@ from lightning_bleu.core import resampling
 from lightning_bleu.core.resampling import (
     Interval,
     PairedTest,
-    check_count,
     check_share,
     draw_with_replacement,
     interval_from,
     sum_resamples,
 )
 from lightning_bleu.core.scoring import RatioScorer
+from lightning_bleu.core.settings import check_integer
 from tests.helpers.corpora import read_lines
 from tests.helpers.metrics import Kind
 from tests.helpers.resampling import SCORER, count_rows, draw_resamples, run_paired_test
@@ -162,11 +162,11 @@ def test_a_share_that_may_be_in_percent_gets_a_hint(value: Any, hint: str) -> No
 
 def test_a_count_is_a_positive_integer() -> None:
     with pytest.raises(ValueError, match="'resamples' must be 1 or more, got 0"):
-        check_count("resamples", 0)
-    assert check_count("resamples", np.int64(50)) == 50
+        check_integer("resamples", 0, at_least=1)
+    assert check_integer("resamples", np.int64(50), at_least=1) == 50
     for not_integer in (True, 0.5, "5"):
         with pytest.raises(TypeError, match="'resamples' must be an integer"):
-            check_count("resamples", not_integer)
+            check_integer("resamples", not_integer, at_least=1)
 
 
 # Draws
