@@ -2,10 +2,10 @@ from .bleu import BLEUScore, corpus_bleu, sentence_bleu
 from .callback import BLEUCallback
 from .chrf import CHRFScore, corpus_chrf, sentence_chrf
 from .core.conventions import CONVENTIONS, Convention
-from .core.resampling import Interval, PairedTest
+from .core.significance import Interval, PairedTest
 from .evaluation.input.positions import distributed_mask
 from .evaluation.metrics.functions import FunctionMetric
-from .evaluation.scores.result import Result
+from .evaluation.scores.validation import Result
 from .evaluation.texts.findings import Finding
 from .evaluator import Evaluator
 from .metrics import CorpusBLEU, CorpusCHRF

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_bleu.core.batch import Batch, Sources
+from lightning_bleu.core.batch import Batch, InputCounts, Sources
 from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.conventions import (
     CONVENTIONS,
@@ -27,11 +27,18 @@ from lightning_bleu.core.conventions import (
     Statistics,
     divide,
 )
-from lightning_bleu.core.evaluator_metric import CorpusScorer, count_sentences
-from lightning_bleu.core.forms import Hypotheses, Ids, InputCounts, IntArray, Ragged, References, Tokens
+from lightning_bleu.core.forms import Hypotheses, Ids, IntArray, Ragged, References, Tokens
 from lightning_bleu.core.messages import check_choice, wrong_type
 from lightning_bleu.core.ngrams import count_matches
-from lightning_bleu.core.scoring import Component, Report, float_type, format_in_unit, join_signature
+from lightning_bleu.core.scoring import (
+    Component,
+    CorpusScorer,
+    Report,
+    count_sentences,
+    float_type,
+    format_in_unit,
+    join_signature,
+)
 from lightning_bleu.core.settings import (
     Decoder,
     Settings,
@@ -41,7 +48,7 @@ from lightning_bleu.core.settings import (
     check_number,
     unknown_options,
 )
-from lightning_bleu.core.tokens import Tokenizer, load_tokenizer, number_tokens, tokenize, tokenizer_name
+from lightning_bleu.core.tokens import Tokenizer, load_by_name, load_tokenizer, number_tokens, tokenize
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -327,8 +334,6 @@ class BLEUScorer(CorpusScorer):
             settings,
             name="BLEU",
             columns=2 * settings.max_order + 2,
-            perfect=settings.unit,
-            bounds=(0.0, settings.unit),
             sensitive_to=_find_aspects(settings),
         )
 
@@ -338,7 +343,7 @@ class BLEUScorer(CorpusScorer):
 
     def score(self, statistics: Tensor) -> Tensor:
         """The BLEU of rows or of sums of rows; see :func:`compute_bleu`."""
-        return compute_bleu(statistics, self.settings).bleu * self.settings.unit
+        return compute_bleu(statistics, self.settings).bleu * self.unit
 
     def score_sentences(self, statistics: Tensor) -> Tensor:
         """The BLEU of each sentence, as sacreBLEU scores sentences: with smoothing and effective order.
@@ -351,7 +356,7 @@ class BLEUScorer(CorpusScorer):
         for_sentences = replace(
             self.settings, smoothing="exp", smoothing_value=None, effective_order=True, zero_rule="no-match"
         )
-        return self.settings.unit * compute_bleu(statistics, for_sentences).bleu
+        return self.unit * compute_bleu(statistics, for_sentences).bleu
 
     def rank_sentences(self, statistics: Tensor) -> Tensor:
         """Numbers that rank sentences, the worst for their length lowest; see :func:`with_average_tokens`."""
@@ -364,7 +369,7 @@ class BLEUScorer(CorpusScorer):
 
     def report(self, sums: Tensor, inputs: InputCounts | None = None) -> BLEUScore:
         """The score of a corpus, from the sum of its rows, with everything that it is computed from."""
-        sums, unit = sums.cpu(), self.settings.unit
+        sums, unit = sums.cpu(), self.unit
         components = compute_bleu(sums, self.settings)
         statistics = Statistics.unpack(sums)
         hypothesis_length, reference_length = statistics.hypothesis_length.item(), statistics.reference_length.item()
@@ -386,7 +391,7 @@ class BLEUScorer(CorpusScorer):
 
         ``bleu_n`` has uniform weights: it is the score of ``CorpusBLEU(max_order=n)``.
         """
-        max_order, unit = self.settings.max_order, self.settings.unit
+        max_order, unit = self.settings.max_order, self.unit
         chart = f"precisions (1 at the top to {max_order})" if max_order > 1 else "precision"
         components = []
         for n, precision in enumerate(report.precisions, 1):
@@ -518,6 +523,13 @@ def bleu_signature(settings: BLEUSettings, inputs: InputCounts) -> str:
     }
     fields.update(_rare_fields(settings))
     return join_signature(fields)
+
+
+def tokenizer_name(tokenizer: Tokenizer) -> str:
+    """sacreBLEU's name of a tokenizer, or the name of the callable."""
+    if isinstance(tokenizer, str):
+        return str(load_by_name(tokenizer).signature())  # type: ignore[no-untyped-call]
+    return getattr(tokenizer, "__name__", type(tokenizer).__name__)
 
 
 def _smoothing_name(settings: BLEUSettings) -> str:

@@ -12,11 +12,9 @@ import torch
 from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
 
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.processes import run_in_process_0
-from lightning_bleu.core.scoring import float_type
-from lightning_bleu.evaluation.input.loaders import Origin
-from lightning_bleu.evaluation.input.outputs import read_step, suspect_keys
+from lightning_bleu.core.scoring import EvaluatorMetric, float_type
+from lightning_bleu.evaluation.input.outputs import Origin, read_step, suspect_keys
 from lightning_bleu.evaluation.lightning_internals import (
     find_loaders,
     logged_names,

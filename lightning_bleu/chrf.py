@@ -15,20 +15,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lightning_bleu.core.batch import Batch, Sources, to_lines
-from lightning_bleu.core.evaluator_metric import CorpusScorer, count_sentences
-from lightning_bleu.core.forms import (
-    Hypotheses,
-    InputCounts,
-    IntArray,
-    Ragged,
-    References,
-    kind_of,
-    lengths_of,
-    ranges,
-)
+from lightning_bleu.core.batch import Batch, InputCounts, Sources, to_lines
+from lightning_bleu.core.forms import Hypotheses, IntArray, Ragged, References, kind_of, lengths_of, ranges
 from lightning_bleu.core.ngrams import count_matches
-from lightning_bleu.core.scoring import Component, Report, float_type, format_in_unit, join_signature
+from lightning_bleu.core.scoring import (
+    Component,
+    CorpusScorer,
+    Report,
+    count_sentences,
+    float_type,
+    format_in_unit,
+    join_signature,
+)
 from lightning_bleu.core.settings import Decoder, Settings, check_bool, check_integer, check_number
 from lightning_bleu.core.tokens import chrf_word_ids
 
@@ -299,8 +297,6 @@ class CHRFScorer(CorpusScorer):
             settings,
             name=settings.name,
             columns=3 * settings.orders,
-            perfect=settings.unit,
-            bounds=(0.0, settings.unit),
             sensitive_to=aspects if settings.lowercase else ("case", *aspects),
         )
 
@@ -314,7 +310,7 @@ class CHRFScorer(CorpusScorer):
 
     def report(self, sums: Tensor, inputs: InputCounts | None = None) -> CHRFScore:
         """The score of a corpus, from the sum of its rows, with everything that it is computed from."""
-        sums, unit = sums.cpu(), self.settings.unit
+        sums, unit = sums.cpu(), self.unit
         precision, recall = _averages(sums)
         hypothesis, reference, matches = sums.reshape(-1, 3).unbind(-1)
         return CHRFScore(
@@ -332,8 +328,8 @@ class CHRFScorer(CorpusScorer):
     def components(self, report: CHRFScore, *, optional: bool = True) -> list[Component]:
         """The precision and the recall."""
         return [
-            Component("precision", report.precision, higher_is_better=True, unit=self.settings.unit),
-            Component("recall", report.recall, higher_is_better=True, unit=self.settings.unit),
+            Component("precision", report.precision, higher_is_better=True, unit=self.unit),
+            Component("recall", report.recall, higher_is_better=True, unit=self.unit),
         ]
 
 

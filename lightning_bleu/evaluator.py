@@ -23,15 +23,14 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.messages import WarnOnce, check_choice
 from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.processes import exchange, process_count, run_in_process_0
+from lightning_bleu.core.scoring import EvaluatorMetric
 from lightning_bleu.core.settings import Decoder, Settings, check_integer, to_plain
 from lightning_bleu.evaluation.input.collector import SentenceCollector
-from lightning_bleu.evaluation.input.loaders import CALL, Loader, Origin
-from lightning_bleu.evaluation.input.outputs import Output
-from lightning_bleu.evaluation.input.positions import prepare_loader
+from lightning_bleu.evaluation.input.outputs import CALL, Origin, Output
+from lightning_bleu.evaluation.input.positions import Loader, prepare_loader
 from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
 from lightning_bleu.evaluation.metrics.shared_facts import (
     check_parts,
@@ -50,18 +49,21 @@ from lightning_bleu.evaluation.options import (
     make_namings,
     show_options,
 )
-from lightning_bleu.evaluation.scores.best import (
+from lightning_bleu.evaluation.scores.sentences import Joined, SavedLoaders, Share
+from lightning_bleu.evaluation.scores.uncertainty import (
     BestValidations,
-    SavedLoaders,
+    add_intervals,
     check_state,
     suspect_few_sentences,
     to_saved,
 )
-from lightning_bleu.evaluation.scores.scored import score_loaders
-from lightning_bleu.evaluation.scores.sentences import Joined, Share
-from lightning_bleu.evaluation.scores.uncertainty import add_intervals
-from lightning_bleu.evaluation.scores.validation import Outcome, Validation, group_by_loader, name_numbers
-from lightning_bleu.evaluation.texts.choices import choose_sentences
+from lightning_bleu.evaluation.scores.validation import (
+    Outcome,
+    Validation,
+    group_by_loader,
+    name_numbers,
+    score_loaders,
+)
 from lightning_bleu.evaluation.texts.evidence import MAX_IDS
 from lightning_bleu.evaluation.texts.findings import select_warnings
 from lightning_bleu.metrics import CorpusBLEU
@@ -69,7 +71,7 @@ from lightning_bleu.observers.dashboard import Dashboard
 from lightning_bleu.observers.loggers import check_loggers
 from lightning_bleu.observers.record import Record
 from lightning_bleu.observers.results import Results
-from lightning_bleu.observers.samples import Samples, make_samples
+from lightning_bleu.observers.samples import Samples, choose_sentences, make_samples
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreMetric

@@ -24,9 +24,9 @@ from torchmetrics import MetricCollection
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, Result
 from lightning_bleu.compare import compare_systems
 from lightning_bleu.compare.known_metrics import find_class
-from lightning_bleu.core.evaluator_metric import count_sentences
-from lightning_bleu.core.forms import InputCounts
-from lightning_bleu.evaluation.texts.choices import find_worst
+from lightning_bleu.core.batch import InputCounts
+from lightning_bleu.core.scoring import count_sentences
+from lightning_bleu.observers.samples import find_worst
 from tests.helpers.corpora import random_text
 from tests.helpers.error_rate import CorpusErrorRate
 from tests.helpers.metrics import BLEU, BOTH, CHRF, KINDS, A, B, Kind, check_unchanged_by, contents, gather_with
@@ -236,7 +236,7 @@ def test_a_metric_says_once_what_its_scores_mean(percent: bool, unit: int, kind:
     metric = kind.metric(percent=percent)
     scoring = metric.scorer
     assert metric.higher_is_better == scoring.higher_is_better == kind.higher_is_better
-    assert (scoring.sign, scoring.percent, scoring.unit, metric.settings.unit) == (kind.sign, percent, unit, unit)
+    assert (scoring.sign, scoring.percent, scoring.unit) == (kind.sign, percent, unit)
     assert scoring.perfect == unit * kind.perfect
     assert scoring.bounds == tuple(None if bound is None else unit * bound for bound in kind.bounds)
     assert (metric.plot_lower_bound, metric.plot_upper_bound) == scoring.bounds

@@ -21,7 +21,7 @@ from lightning_bleu.observers.recorded import find_run
 from lightning_bleu.version import __version__
 
 if TYPE_CHECKING:
-    from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+    from lightning_bleu.core.scoring import EvaluatorMetric
     from lightning_bleu.views.viewable import Viewable
 
 

@@ -12,12 +12,18 @@ from lightning_bleu.compare.texts import SystemTexts
 from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.messages import check_choice
-from lightning_bleu.core.resampling import Interval, PairedTest
-from lightning_bleu.core.verdict import Verdict, holm, judge, max_p_value, resamples_needed
+from lightning_bleu.core.significance import Interval, PairedTest, Verdict, holm, judge, max_p_value, resamples_needed
 from lightning_bleu.evaluation.scores.sentences import SentenceRows
-from lightning_bleu.evaluation.texts.choices import drop_repeats, find_changed, find_gains, find_worst
 from lightning_bleu.evaluation.texts.findings import Finding
-from lightning_bleu.observers.samples import Sample, score_samples, split_line
+from lightning_bleu.observers.samples import (
+    Sample,
+    drop_repeats,
+    find_changed,
+    find_gains,
+    find_worst,
+    score_samples,
+    split_line,
+)
 from lightning_bleu.views.blocks import View
 from lightning_bleu.views.marks import Line
 from lightning_bleu.views.viewable import Viewable
@@ -159,7 +165,7 @@ class Comparison(Viewable):
 
         Notes:
             A system is better or worse if two things hold: the interval of the difference excludes 0, and the adjusted,
-            one-sided p-value is below (1 - confidence) / 2. See :class:`lightning_bleu.core.verdict.Verdict`.
+            one-sided p-value is below (1 - confidence) / 2. See :class:`lightning_bleu.core.significance.Verdict`.
         """
         check_choice("metric", metric, self.metrics)
         check_choice("system", system, self.systems[1:])

@@ -7,7 +7,7 @@ import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.core.scoring import EvaluatorMetric
 
 _SCORERS = {"CorpusBLEU": "lightning_bleu.bleu:BLEUScorer", "CorpusCHRF": "lightning_bleu.chrf:CHRFScorer"}
 """Those that have a scorer. The others are the public names of the metrics of tasks."""

@@ -12,7 +12,7 @@ from lightning_bleu.bleu import BLEUScorer, BLEUSettings
 from lightning_bleu.chrf import CHRFScorer, CHRFSettings
 from lightning_bleu.compare.known_metrics import is_known, make_metric
 from lightning_bleu.core.clean import to_line
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.core.scoring import EvaluatorMetric
 from lightning_bleu.core.tokens import DOWNLOADED
 from lightning_bleu.evaluation.scores.sentences import SentenceRows
 from lightning_bleu.observers.recorded import read_scores_of

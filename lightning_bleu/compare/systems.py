@@ -10,27 +10,27 @@ from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.compare.comparison import Comparison
 from lightning_bleu.compare.recorded_metrics import RunRecords
 from lightning_bleu.compare.texts import SystemTexts, TextFile, Translations, read_systems
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.messages import WarnOnce
-from lightning_bleu.core.resampling import (
+from lightning_bleu.core.scoring import EvaluatorMetric
+from lightning_bleu.core.settings import check_integer
+from lightning_bleu.core.significance import (
     MIN_SENTENCES,
     Interval,
     PairedTest,
     check_share,
+    default_resamples,
     describe_few_sentences,
     interval_of,
 )
-from lightning_bleu.core.settings import check_integer
-from lightning_bleu.core.verdict import default_resamples
 from lightning_bleu.evaluation.input.collector import SentenceCollector
-from lightning_bleu.evaluation.input.loaders import Loader
 from lightning_bleu.evaluation.input.outputs import Output
+from lightning_bleu.evaluation.input.positions import Loader
 from lightning_bleu.evaluation.metrics.functions import FunctionMetric
 from lightning_bleu.evaluation.metrics.shared_facts import shared_reading
 from lightning_bleu.evaluation.names import Name
-from lightning_bleu.evaluation.scores.scored import Scored, score_loaders
 from lightning_bleu.evaluation.scores.sentences import SentenceRows
 from lightning_bleu.evaluation.scores.uncertainty import resample
+from lightning_bleu.evaluation.scores.validation import Scored, score_loaders
 from lightning_bleu.evaluation.texts.findings import Finding, select_warnings
 from lightning_bleu.observers.samples import find_bleu
 

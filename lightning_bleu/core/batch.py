@@ -20,7 +20,6 @@ from lightning_bleu.core.forms import (
     Hypotheses,
     Ids,
     Index,
-    InputCounts,
     IntArray,
     Ragged,
     References,
@@ -56,6 +55,52 @@ class Sentence(NamedTuple):
     tokenized: bool = False
     group: str | None = None
     id: str | int | None = None
+
+
+class InputCounts(NamedTuple):
+    """How many sentences of each kind and how many references a corpus has. Batches and processes can be summed.
+
+    Attributes:
+        strings: sentences passed as strings.
+        tokens: sentences passed as lists of tokens.
+        ids: sentences passed as ids.
+        empty: sentences passed as lists without any token, in a batch of such lists.
+        references: references of all sentences.
+        squared_references: the sum over sentences of the squared number of references. It shows whether all sentences
+            have the same number of references.
+
+    Example:
+        >>> InputCounts(strings=2, references=4, squared_references=8).reference_count
+        '2'
+        >>> InputCounts(strings=2, references=4, squared_references=10).reference_count
+        'var'
+    """
+
+    strings: int = 0
+    tokens: int = 0
+    ids: int = 0
+    empty: int = 0
+    references: int = 0
+    squared_references: int = 0
+
+    @property
+    def sentence_count(self) -> int:
+        """The number of all sentences."""
+        return self.strings + self.tokens + self.ids + self.empty
+
+    @property
+    def reference_count(self) -> str:
+        """The number of references per sentence; ``"var"`` if it varies, ``"?"`` if there are no sentences."""
+        if not self.sentence_count:
+            return "?"
+        if self.squared_references * self.sentence_count != self.references**2:
+            return "var"
+        return str(self.references // self.sentence_count)
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds that occur, except ``"empty"``."""
+        return [kind for kind in ("strings", "tokens", "ids") if getattr(self, kind)]
 
 
 class Batch(NamedTuple):

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from lightning_bleu.core.batch import eager, read_batch
-from lightning_bleu.core.evaluator_metric import CorpusScorer
-from lightning_bleu.core.forms import Hypotheses, InputCounts, References, SampleMask
+from lightning_bleu.core.batch import InputCounts, eager, read_batch
+from lightning_bleu.core.forms import Hypotheses, References, SampleMask
 from lightning_bleu.core.messages import WarnOnce
+from lightning_bleu.core.scoring import CorpusScorer
 from lightning_bleu.core.settings import Settings, describe_options, unknown_options
 
 

@@ -20,8 +20,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lightning_bleu.core.batch import Batch
-from lightning_bleu.core.forms import KINDS, Form, Ids, InputCounts, IntArray, Strings, kind_of, split_at
+from lightning_bleu.core.batch import Batch, InputCounts
+from lightning_bleu.core.forms import KINDS, Form, Ids, IntArray, Strings, kind_of, split_at
 
 IDENTITY_COLUMNS = 4
 """The number of columns before the statistics."""

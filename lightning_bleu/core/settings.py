@@ -106,11 +106,6 @@ class Settings:
         """Return self: settings are immutable, and tokenizers and decoders may not support copying."""
         return self
 
-    @property
-    def unit(self) -> float:
-        """The score that corresponds to a share of 1: 100 in percent, otherwise 1."""
-        return 100.0 if self.percent else 1.0
-
     @functools.cached_property
     def for_reading(self) -> Settings:
         """Only the options that determine how sentences are read, not how they are counted.

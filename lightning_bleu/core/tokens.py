@@ -67,7 +67,7 @@ def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
     if tokenizer not in TOKENIZERS:
         hint = did_you_mean(tokenizer, TOKENIZERS)
         raise ValueError(f"'tokenizer' must be a callable or one of {list(TOKENIZERS)}, got {tokenizer!r}{hint}")
-    return _uncached(_load_by_name(tokenizer))
+    return _uncached(load_by_name(tokenizer))
 
 
 def _uncached(tokenizer: BaseTokenizer) -> TokenizeFunction:
@@ -77,7 +77,8 @@ def _uncached(tokenizer: BaseTokenizer) -> TokenizeFunction:
 
 
 @functools.cache
-def _load_by_name(name: str) -> BaseTokenizer:
+def load_by_name(name: str) -> BaseTokenizer:
+    """A tokenizer of sacreBLEU."""
     try:
         tokenizer: BaseTokenizer = BLEU(tokenize=name).tokenizer
     except (Exception, SystemExit) as error:  # sacreBLEU exits on some download errors
@@ -86,13 +87,6 @@ def _load_by_name(name: str) -> BaseTokenizer:
     if hasattr(tokenizer, "_post_tokenizer"):  # a tokenizer that has a cache, too
         tokenizer._post_tokenizer = _uncached(tokenizer._post_tokenizer)
     return tokenizer
-
-
-def tokenizer_name(tokenizer: Tokenizer) -> str:
-    """The name of a tokenizer in signatures: sacreBLEU's name, or the name of the callable."""
-    if isinstance(tokenizer, str):
-        return str(_load_by_name(tokenizer).signature())  # type: ignore[no-untyped-call]
-    return getattr(tokenizer, "__name__", type(tokenizer).__name__)
 
 
 _CHRF_WORDS = "words of chrF"

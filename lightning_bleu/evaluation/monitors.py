@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric
-from lightning_bleu.core.scoring import Component
+from lightning_bleu.core.scoring import Component, EvaluatorMetric
 from lightning_bleu.evaluation.lightning_internals import saving_steps
 from lightning_bleu.evaluation.metrics.shared_facts import known_scorers, list_components
 from lightning_bleu.evaluation.names import Naming
-from lightning_bleu.evaluation.scores.result import STATISTICS
+from lightning_bleu.evaluation.scores.validation import STATISTICS
 
 
 class LoggedNumber(NamedTuple):

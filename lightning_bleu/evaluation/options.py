@@ -13,10 +13,10 @@ from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
 
 from lightning_bleu.bleu import BLEU_OPTIONS
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.messages import check_choice
-from lightning_bleu.core.resampling import check_share
+from lightning_bleu.core.scoring import EvaluatorMetric
 from lightning_bleu.core.settings import Decoder, Settings, check_integer, describe, unknown_options
+from lightning_bleu.core.significance import check_share
 from lightning_bleu.evaluation.metrics.shared_facts import known_scorers
 from lightning_bleu.evaluation.names import Naming
 
@@ -232,6 +232,6 @@ def check_agreement(described: Sequence[Mapping[str, Any]]) -> None:
 def _describe_metric(name: str, metric: EvaluatorMetric) -> dict[str, Any]:
     """What must be the same in all processes: the class, the settings, how it is called, and what the scores mean."""
     scorers = known_scorers(name, metric)
-    meanings = {key: (scorer.percent, scorer.higher_is_better, scorer.perfect) for key, scorer in scorers.items()}
+    meanings = {key: (scorer.percent, scorer.higher_is_better) for key, scorer in scorers.items()}
     called = (metric.corpus_level, metric.takes_sources)
     return {"class": metric.class_name, "settings": metric.plain_settings(), "called": called, "scores": meanings}

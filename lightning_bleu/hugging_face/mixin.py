@@ -14,8 +14,7 @@ from torch import Tensor
 
 from lightning_bleu.core.messages import warn_user
 from lightning_bleu.core.processes import process_count, run_in_process_0
-from lightning_bleu.evaluation.input.loaders import Origin
-from lightning_bleu.evaluation.input.outputs import Output
+from lightning_bleu.evaluation.input.outputs import Origin, Output
 from lightning_bleu.evaluation.input.positions import find_index
 from lightning_bleu.evaluation.monitors import describe_number
 from lightning_bleu.evaluation.names import Naming, check_names

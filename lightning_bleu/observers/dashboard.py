@@ -8,10 +8,10 @@ from typing import Any
 
 from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.evaluation.scores.validation import Validation
-from lightning_bleu.observers.charts import lay_out_charts
 from lightning_bleu.observers.loader_view import make_view
 from lightning_bleu.observers.loggers import LoggerAdapter, NumbersOnly, adapt
 from lightning_bleu.observers.samples import Samples
+from lightning_bleu.observers.tensorboard import lay_out_charts
 
 
 class Dashboard:

@@ -17,9 +17,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from lightning_bleu.core.messages import wrong_type
-from lightning_bleu.observers.charts import Layout
 from lightning_bleu.observers.loader_view import LoaderView
-from lightning_bleu.observers.sample_table import sample_table
+from lightning_bleu.observers.tensorboard import Layout, sample_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

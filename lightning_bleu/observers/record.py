@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lightning_bleu.core.batch import Sentence
-from lightning_bleu.evaluation.scores.scored import Scored
-from lightning_bleu.evaluation.scores.validation import ScoredLoader, Validation
+from lightning_bleu.evaluation.scores.validation import Scored, ScoredLoader, Validation
 from lightning_bleu.observers.recorded import (
     FORMAT,
     SCORES,

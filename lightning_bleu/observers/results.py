@@ -7,7 +7,7 @@ from typing import Any
 
 from lightning_bleu.core.clean import list_names, to_line
 from lightning_bleu.core.scoring import format_in_unit
-from lightning_bleu.evaluation.scores.result import Result, tabulate
+from lightning_bleu.evaluation.scores.validation import Result, tabulate
 from lightning_bleu.evaluation.texts.findings import Finding, describe_findings
 from lightning_bleu.observers.samples import Samples
 from lightning_bleu.views.blocks import Block, Heading, Note, View

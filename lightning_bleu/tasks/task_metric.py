@@ -6,7 +6,7 @@ import importlib.metadata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from lightning_bleu.core.forms import InputCounts
+from lightning_bleu.core.batch import InputCounts
 from lightning_bleu.core.scoring import join_signature
 from lightning_bleu.core.settings import describe, describe_options, to_plain
 from lightning_bleu.evaluation.metrics.functions import FunctionMetric
@@ -28,7 +28,7 @@ class TaskMetric(FunctionMetric):
         signature: what the signature names besides the references and `normalize`.
         percent: whether scores are in 0..100 rather than in 0..1.
         sensitive_to: what of a text changes its scores, besides subwords; see
-            :class:`lightning_bleu.core.evaluator_metric.EvaluatorMetric`. Nothing is known of a normalized text.
+            :class:`lightning_bleu.core.scoring.EvaluatorMetric`. Nothing is known of a normalized text.
         score_names: the names of its scores; ``""`` for a single one.
     """
 

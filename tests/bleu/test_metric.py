@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from lightning_bleu import CorpusBLEU
-from lightning_bleu.core.forms import InputCounts
+from lightning_bleu.core.batch import InputCounts
 from tests.helpers.metrics import BLEU, BOTH
 
 

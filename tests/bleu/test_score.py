@@ -113,10 +113,11 @@ def test_the_sentences_of_a_corpus_score_as_in_sacrebleu_however_it_is_smoothed(
     settings = BLEUSettings.from_options(**options)
     rows = torch.from_numpy(count_rows(read_batch(hypotheses, references, settings), settings))
     many = rows.repeat(100, 1)  # more than are scored at a time
-    scores = BLEUScorer(settings).score_sentences(many)
+    scorer = BLEUScorer(settings)
+    scores = scorer.score_sentences(many)
     peer = SacreBLEU(effective_order=True, max_ngram_order=settings.max_order)
     expected = [peer.sentence_score(*pair).score for pair in zip(hypotheses, references)]
-    assert (100 / settings.unit * scores[:200]).tolist() == pytest.approx(expected, abs=1e-9)
+    assert (100 / scorer.unit * scores[:200]).tolist() == pytest.approx(expected, abs=1e-9)
     assert torch.equal(scores.reshape(100, 200), scores[:200].expand(100, 200))
     assert len({*scores.tolist()}) > 40  # of all qualities
-    assert BLEUScorer(settings).score_sentences(rows[:0]).shape == (0,)
+    assert scorer.score_sentences(rows[:0]).shape == (0,)

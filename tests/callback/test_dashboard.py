@@ -21,7 +21,7 @@ from torchmetrics.text import ROUGEScore
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu
 from lightning_bleu.observers.loggers import adapt
-from lightning_bleu.observers.sample_table import escape_cell
+from lightning_bleu.observers.tensorboard import escape_cell
 from tests.helpers.lightning import (
     Record,
     collect_warnings,

@@ -19,7 +19,7 @@ from sacrebleu.metrics.ter import TER
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, corpus_bleu, corpus_chrf
 from lightning_bleu.compare import Comparison, compare_systems
 from lightning_bleu.compare.comparison import ChangeCounts
-from lightning_bleu.core.resampling import PairedTest
+from lightning_bleu.core.significance import PairedTest
 from lightning_bleu.tasks import TER as LightningTER
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.resampling import draw_resamples

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from lightning_bleu import corpus_bleu, sentence_bleu
 from lightning_bleu.bleu import BLEUSettings
-from lightning_bleu.core.batch import read_batch, read_sources
-from lightning_bleu.core.forms import InputCounts
+from lightning_bleu.core.batch import InputCounts, read_batch, read_sources
 from lightning_bleu.core.settings import Settings
 from lightning_bleu.evaluation.input.outputs import Output, ReadOutput, read_output
 from tests.helpers.counting import FIRST_REFERENCES, HYPOTHESES, REFERENCES, Ids, as_text, as_words, count, pad

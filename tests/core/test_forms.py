@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightning_bleu.bleu import BLEUSettings
-from lightning_bleu.core.batch import read_batch
-from lightning_bleu.core.forms import InputCounts
+from lightning_bleu.core.batch import InputCounts, read_batch
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=8))

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lightning_bleu.bleu import BLEUSettings, count_rows
-from lightning_bleu.core.batch import read_batch
-from lightning_bleu.core.forms import InputCounts
+from lightning_bleu.core.batch import InputCounts, read_batch
 from lightning_bleu.core.packed_rows import (
     SamePosition,
     checksums_of,

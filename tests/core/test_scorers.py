@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from lightning_bleu.core.evaluator_metric import CorpusScorer
-from lightning_bleu.core.forms import InputCounts
-from lightning_bleu.core.scoring import RatioScorer
+from lightning_bleu.core.batch import InputCounts
+from lightning_bleu.core.scoring import CorpusScorer, RatioScorer
 from tests.helpers.metrics import BLEU, CHRF, Kind
 
 

@@ -13,9 +13,10 @@ from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
+from lightning_bleu.bleu import tokenizer_name
 from lightning_bleu.core import tokens as tokenizers
 from lightning_bleu.core import tokens as words
-from lightning_bleu.core.tokens import TOKENIZERS, tokenizer_name
+from lightning_bleu.core.tokens import TOKENIZERS
 from tests.helpers.corpora import PART_OR_WHOLE, read_systems
 from tests.helpers.counting import count
 from tests.helpers.text import WORDWISE
@@ -52,10 +53,10 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr("urllib.request._opener", None)  # which has the proxies of before
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.SACREBLEU_DIR", str(tmp_path))
     (tmp_path / "models").mkdir()
-    tokenizers._load_by_name.cache_clear()
+    tokenizers.load_by_name.cache_clear()
     words.clear_caches()
     yield tmp_path / "models"
-    tokenizers._load_by_name.cache_clear()
+    tokenizers.load_by_name.cache_clear()
     words.clear_caches()
 
 

@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightning_bleu.core.resampling import PairedTest
-from lightning_bleu.core.verdict import Verdict, default_resamples, holm, judge, max_p_value, resamples_needed
+from lightning_bleu.core.significance import (
+    PairedTest,
+    Verdict,
+    default_resamples,
+    holm,
+    judge,
+    max_p_value,
+    resamples_needed,
+)
 from tests.helpers.resampling import count_rows, run_paired_test
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric
-from lightning_bleu.evaluation.input.loaders import Origin
+from lightning_bleu.evaluation.input.outputs import Origin
 from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
 from lightning_bleu.tasks import ROUGE
 from tests.helpers.callback_metrics import errors, exact, make_metrics

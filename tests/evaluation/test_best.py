@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, Evaluator, FunctionMetric, PairedTest, Result
-from lightning_bleu.core.verdict import Verdict, default_resamples, judge
+from lightning_bleu.core.significance import Verdict, default_resamples, judge
 from lightning_bleu.evaluation.input.outputs import Output
 from lightning_bleu.evaluation.names import Naming
-from lightning_bleu.evaluation.scores.best import STATE_FORMAT, BestValidations, check_state, to_saved
-from lightning_bleu.evaluation.scores.scored import score_loaders
+from lightning_bleu.evaluation.scores.uncertainty import STATE_FORMAT, BestValidations, check_state, to_saved
+from lightning_bleu.evaluation.scores.validation import score_loaders
 from lightning_bleu.tasks import WER
 from tests.helpers import validations
 from tests.helpers.validations import Counting, begin, join, rows_of

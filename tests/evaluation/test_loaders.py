@@ -9,7 +9,8 @@ import pytest
 from torch.utils.data import DataLoader
 
 from lightning_bleu.core.settings import Settings
-from lightning_bleu.evaluation.input.loaders import Loader, Origin, Positions
+from lightning_bleu.evaluation.input.outputs import Origin
+from lightning_bleu.evaluation.input.positions import Loader, Positions
 
 FIVE: Any = range(5)
 """A set of five items; a range is not a Dataset for mypy."""

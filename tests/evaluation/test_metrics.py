@@ -32,7 +32,7 @@ from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
 from lightning_bleu.evaluation.metrics.shared_facts import known_scorers, reserved_names, shared_reading
 from lightning_bleu.evaluation.monitors import describe_number
 from lightning_bleu.evaluation.names import Naming
-from lightning_bleu.evaluation.scores.result import STATISTICS
+from lightning_bleu.evaluation.scores.validation import STATISTICS
 from tests.helpers.callback_metrics import (
     FUNCTIONS,
     OF_TEXT,

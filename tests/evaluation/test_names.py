@@ -17,7 +17,7 @@ from lightning_bleu.evaluation.names import (
     check_names,
     name_loaders,
 )
-from lightning_bleu.evaluation.scores.result import STATISTICS
+from lightning_bleu.evaluation.scores.validation import STATISTICS
 from lightning_bleu.hugging_face.mixin import TrainerNaming
 
 LOADER: Any = [["a batch"]]

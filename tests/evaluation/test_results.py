@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from lightning_bleu import CorpusBLEU, Interval, PairedTest, Result, corpus_bleu
-from lightning_bleu.core.verdict import Verdict
-from lightning_bleu.evaluation.scores.result import STATISTICS
+from lightning_bleu.core.significance import Verdict
+from lightning_bleu.evaluation.scores.validation import STATISTICS
 
 REPORT = corpus_bleu(["a b c d e"], ["a b c d f"])
 INTERVAL = Interval(0.5, 0.4, 0.6, 0.95, ())

@@ -19,8 +19,8 @@ from torchmetrics.text import WordErrorRate
 from lightning_bleu import CONVENTIONS, CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Result, corpus_bleu
 from lightning_bleu.core.processes import exchange
 from lightning_bleu.evaluation.names import Name
-from lightning_bleu.evaluation.scores.scored import Scored
 from lightning_bleu.evaluation.scores.sentences import Share
+from lightning_bleu.evaluation.scores.validation import Scored
 from lightning_bleu.tasks import WER
 from tests.helpers.callback_metrics import (
     FUNCTIONS,

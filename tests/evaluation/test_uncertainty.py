@@ -13,9 +13,9 @@ from sacrebleu.metrics.ter import TER
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Interval
 from lightning_bleu.evaluation.names import Name
-from lightning_bleu.evaluation.scores.scored import Scored
 from lightning_bleu.evaluation.scores.sentences import SentenceRows
 from lightning_bleu.evaluation.scores.uncertainty import add_intervals, resample
+from lightning_bleu.evaluation.scores.validation import Scored
 from lightning_bleu.tasks import WER
 from tests.helpers.callback_metrics import corpus_of, errors
 from tests.helpers.process_groups import ProcessPool

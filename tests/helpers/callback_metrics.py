@@ -20,7 +20,7 @@ from torchmetrics import Metric, MetricCollection
 from torchmetrics.text import CHRFScore, ExtendedEditDistance, ROUGEScore, TranslationEditRate
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric
-from lightning_bleu.core.evaluator_metric import count_sentences
+from lightning_bleu.core.scoring import count_sentences
 from tests.helpers.chrf import streams
 from tests.helpers.resampling import draw_resamples
 

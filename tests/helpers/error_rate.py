@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, TypedDict, cast
 import numpy as np
 from torch import Tensor
 
-from lightning_bleu.core.batch import Batch, Sources, to_lines
+from lightning_bleu.core.batch import Batch, InputCounts, Sources, to_lines
 from lightning_bleu.core.corpus_metric import CorpusMetric, TorchmetricsOptions
-from lightning_bleu.core.evaluator_metric import CorpusScorer, count_sentences
-from lightning_bleu.core.forms import Hypotheses, InputCounts, IntArray, References, Strings, kind_of
-from lightning_bleu.core.scoring import Component, Report, float_type, join_signature
+from lightning_bleu.core.forms import Hypotheses, IntArray, References, Strings, kind_of
+from lightning_bleu.core.scoring import Component, CorpusScorer, Report, count_sentences, float_type, join_signature
 from lightning_bleu.core.settings import Decoder, Settings, check_bool
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def _count_errors(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
 def error_rate(statistics: Tensor, settings: ErrorRateSettings) -> Tensor:
     """The error rates of corpora or sentences, ``(..., 2)`` → ``(...)``. Of an empty reference, any errors are 1."""
     errors, lengths = statistics.to(float_type(statistics.device)).unbind(-1)
-    return settings.unit * (errors / lengths).where(lengths > 0, errors.clamp(max=1))
+    return (100 if settings.percent else 1) * (errors / lengths).where(lengths > 0, errors.clamp(max=1))
 
 
 class ErrorRateScorer(CorpusScorer):
@@ -95,11 +94,12 @@ class ErrorRateScorer(CorpusScorer):
     settings_class = ErrorRateSettings
     class_name = "CorpusErrorRate"
     higher_is_better = False
+    perfect = 0.0
+    bounds = (0.0, None)
 
     def __init__(self, settings: ErrorRateSettings) -> None:
-        bounds = (0.0, None)
         sensitive_to = ("case", "punctuation", "subwords")
-        super().__init__(settings, name="error rate", columns=2, perfect=0.0, bounds=bounds, sensitive_to=sensitive_to)
+        super().__init__(settings, name="error rate", columns=2, sensitive_to=sensitive_to)
 
     def count_batch(self, name: str, batch: Batch, sources: Sources | None = None) -> IntArray:
         """The statistics of each sentence, shape ``(sentences, 2)``."""

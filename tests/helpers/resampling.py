@@ -9,9 +9,8 @@ import numpy.typing as npt
 from torch import Tensor
 
 from lightning_bleu.bleu import BLEUScorer, BLEUSettings
-from lightning_bleu.core.evaluator_metric import count_sentences
-from lightning_bleu.core.resampling import PairedTest, paired_test_of, score_resamples, sum_resamples
-from lightning_bleu.core.scoring import Scorer
+from lightning_bleu.core.scoring import Scorer, count_sentences
+from lightning_bleu.core.significance import PairedTest, paired_test_of, score_resamples, sum_resamples
 from tests.helpers.systems import DEFAULTS, TARGET
 
 SCORER = BLEUScorer(BLEUSettings.from_options(**DEFAULTS))

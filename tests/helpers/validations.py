@@ -9,19 +9,18 @@ from typing import Any
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, Interval, PairedTest
-from lightning_bleu.core.evaluator_metric import count_sentences
 from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.processes import exchange
-from lightning_bleu.core.resampling import interval_of, paired_test_of
+from lightning_bleu.core.scoring import count_sentences
+from lightning_bleu.core.significance import interval_of, paired_test_of
 from lightning_bleu.evaluation.input.collector import SentenceCollector
-from lightning_bleu.evaluation.input.loaders import CALL, Loader, Origin
-from lightning_bleu.evaluation.input.outputs import Output
+from lightning_bleu.evaluation.input.outputs import CALL, Origin, Output
+from lightning_bleu.evaluation.input.positions import Loader
 from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
 from lightning_bleu.evaluation.metrics.shared_facts import reserved_names, shared_reading
 from lightning_bleu.evaluation.names import Naming
-from lightning_bleu.evaluation.scores.scored import score_loaders
 from lightning_bleu.evaluation.scores.sentences import Joined, Sentences
-from lightning_bleu.evaluation.scores.validation import Validation, group_by_loader, name_numbers
+from lightning_bleu.evaluation.scores.validation import Validation, group_by_loader, name_numbers, score_loaders
 from lightning_bleu.evaluator import Evaluator, Plan, StartedValidation
 from tests.helpers.resampling import resample_scores
 

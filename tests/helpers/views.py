@@ -6,9 +6,8 @@ from typing import Any
 
 from lightning_bleu import corpus_bleu, sentence_bleu
 from lightning_bleu.evaluation.scores.validation import ScoredLoader
-from lightning_bleu.evaluation.texts.choices import choose_sentences
 from lightning_bleu.observers.loader_view import LoaderView, make_view
-from lightning_bleu.observers.samples import Samples, make_samples
+from lightning_bleu.observers.samples import Samples, choose_sentences, make_samples
 from tests.helpers.validations import Counting, count, score
 
 LINES = [

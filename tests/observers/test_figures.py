@@ -18,7 +18,7 @@ from torch import Tensor
 from lightning_bleu import corpus_bleu
 from lightning_bleu.bleu import BLEUSettings, count_rows
 from lightning_bleu.core.batch import read_batch
-from lightning_bleu.observers.figures import bleu_by_length_figure
+from lightning_bleu.observers.loader_view import bleu_by_length_figure
 from tests.helpers.corpora import random_corpus
 from tests.helpers.resampling import draw_resamples
 

@@ -8,7 +8,7 @@ import pytest
 from sacrebleu.metrics.ter import TER
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric, corpus_chrf, sentence_bleu, sentence_chrf
-from lightning_bleu.observers.sample_table import sample_table
+from lightning_bleu.observers.tensorboard import sample_table
 from tests.helpers.views import HYPOTHESES, REFERENCES, view
 
 

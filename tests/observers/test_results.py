@@ -15,9 +15,9 @@ import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Results, Samples, sentence_bleu
-from lightning_bleu.core.resampling import Interval, PairedTest
-from lightning_bleu.evaluation.scores.result import Result
-from lightning_bleu.observers.sample_table import sample_table
+from lightning_bleu.core.significance import Interval, PairedTest
+from lightning_bleu.evaluation.scores.validation import Result
+from lightning_bleu.observers.tensorboard import sample_table
 from tests.helpers.hostile import TEXTS
 from tests.helpers.views import LINES
 

@@ -17,8 +17,8 @@ from torch import Tensor
 from lightning_bleu import CorpusBLEU
 from lightning_bleu.bleu import BLEUSettings, count_rows
 from lightning_bleu.core.batch import read_batch
-from lightning_bleu.observers.sample_table import sample_table
 from lightning_bleu.observers.samples import Sample, split_line
+from lightning_bleu.observers.tensorboard import sample_table
 from lightning_bleu.views.marks import Line, mark_words
 
 with warnings.catch_warnings():

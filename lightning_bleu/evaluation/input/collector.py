@@ -13,12 +13,11 @@ import torch
 
 from lightning_bleu.core import packed_rows
 from lightning_bleu.core.batch import Sentence
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import IntArray
 from lightning_bleu.core.messages import WarnOnce
-from lightning_bleu.evaluation.input.loaders import Loader, check_given
-from lightning_bleu.evaluation.input.outputs import Output, ReadOutput, read_output
-from lightning_bleu.evaluation.input.positions import length_of
+from lightning_bleu.core.scoring import EvaluatorMetric
+from lightning_bleu.evaluation.input.outputs import Output, ReadOutput, check_given, read_output
+from lightning_bleu.evaluation.input.positions import Loader, length_of
 from lightning_bleu.evaluation.names import check_labels
 from lightning_bleu.evaluation.scores.sentences import Joined, LoaderShare, Share, join_shares
 

@@ -5,7 +5,7 @@ A step returns a dict with these fields, or a pair of the first two. If it retur
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -26,6 +26,35 @@ from lightning_bleu.core.batch import (
 )
 from lightning_bleu.core.forms import BoolArray, Strings
 from lightning_bleu.core.settings import Settings
+
+
+class Origin(NamedTuple):
+    """Where sentences come from, for error messages.
+
+    Attributes:
+        name: what returns them, or what they are passed to.
+        got, give, to: the words for it.
+        owner: the class whose options the user has set.
+    """
+
+    name: str
+    got: str = "returned"
+    give: str = "return"
+    to: str = "from"
+    owner: str = "Evaluator"
+
+
+CALL = Origin("update", "got", "pass", "to")
+"""Sentences that a training loop passes to :meth:`lightning_bleu.Evaluator.update`."""
+
+
+def check_given(origin: Origin, given: Sequence[Mapping[str, bool]], where: str) -> None:
+    """Raise a ValueError for a field that only some sentences have."""
+    for name in sorted(given[0] if given else ()):
+        if len({fields[name] for fields in given}) > 1:
+            raise ValueError(
+                f"{origin.name!r} {origin.got} {name!r} {where} only: {origin.give} it for all sentences, or for none"
+            )
 
 
 class Output(NamedTuple):

@@ -14,9 +14,8 @@ from torchmetrics import Metric, MetricCollection
 from torchmetrics.text import WordInfoPreserved
 
 from lightning_bleu.core.batch import Batch, Sentence, Sources
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import IntArray
-from lightning_bleu.core.scoring import RatioScorer, Scorer
+from lightning_bleu.core.scoring import EvaluatorMetric, RatioScorer, Scorer
 from lightning_bleu.evaluation.metrics.functions import check_text, untouched
 from lightning_bleu.evaluation.names import Name
 

@@ -15,11 +15,10 @@ import torch
 from numpy.exceptions import ComplexWarning
 from torch import Tensor
 
-from lightning_bleu.core.batch import Batch, Sentence, Sources
+from lightning_bleu.core.batch import Batch, InputCounts, Sentence, Sources
 from lightning_bleu.core.clean import to_line
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric
-from lightning_bleu.core.forms import InputCounts, IntArray, kind_of
-from lightning_bleu.core.scoring import Component, RatioScorer, Report, format_in_unit, format_score
+from lightning_bleu.core.forms import IntArray, kind_of
+from lightning_bleu.core.scoring import Component, EvaluatorMetric, RatioScorer, Report, format_in_unit, format_score
 from lightning_bleu.core.settings import check_bool, describe
 from lightning_bleu.evaluation.metrics.callables import call_with_third, find_third, name_function
 from lightning_bleu.evaluation.names import Name, check_names

@@ -10,7 +10,7 @@ from torch import nn
 from torchmetrics import MetricCollection
 
 from lightning_bleu.core.corpus_metric import CorpusMetric
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.core.scoring import EvaluatorMetric
 from lightning_bleu.evaluation.metrics.foreign_metrics import ForeignMetric
 from lightning_bleu.evaluation.metrics.functions import FunctionMetric
 from lightning_bleu.evaluation.names import check_names

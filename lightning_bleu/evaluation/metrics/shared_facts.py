@@ -7,13 +7,12 @@ from dataclasses import fields, replace
 
 import torch
 
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric
-from lightning_bleu.core.forms import InputCounts
+from lightning_bleu.core.batch import InputCounts
 from lightning_bleu.core.messages import check_choice, warn_user
-from lightning_bleu.core.scoring import Component, Scorer
+from lightning_bleu.core.scoring import Component, EvaluatorMetric, Scorer
 from lightning_bleu.core.settings import Decoder, Settings
 from lightning_bleu.evaluation.names import MEAN
-from lightning_bleu.evaluation.scores.result import STATISTICS
+from lightning_bleu.evaluation.scores.validation import STATISTICS
 
 _NOTHING_SET = Settings()
 

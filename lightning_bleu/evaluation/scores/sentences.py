@@ -9,18 +9,17 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
 from lightning_bleu.core import packed_rows
-from lightning_bleu.core.batch import Sentence
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric
-from lightning_bleu.core.forms import InputCounts
+from lightning_bleu.core.batch import InputCounts, Sentence
 from lightning_bleu.core.mistakes import Mistake
-from lightning_bleu.core.scoring import Scorer
-from lightning_bleu.evaluation.input.loaders import Loader, check_given
+from lightning_bleu.core.scoring import EvaluatorMetric, Scorer
+from lightning_bleu.evaluation.input.outputs import check_given
+from lightning_bleu.evaluation.input.positions import Loader
 from lightning_bleu.evaluation.names import check_labels
 from lightning_bleu.evaluation.texts.evidence import MAX_EXAMINED, MAX_IDS, examine
 from lightning_bleu.evaluation.texts.findings import Finding, find_findings
@@ -64,6 +63,10 @@ class SentenceRows:
     def input_counts(self) -> InputCounts:
         """The number of sentences by kind, and of references."""
         return packed_rows.count_inputs(self.identity)
+
+
+SavedLoaders: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""What is saved of a validation for one score: the rows of each loader as plain values, by its name."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,19 +1,363 @@
-"""A validation that process 0 has scored: all that is logged, written, and shown comes from this value."""
+"""The scores of a validation: a list of values, one for each score of a loader or a group, and the means.
+
+All that is logged, written, and shown of a validation comes from :class:`Validation`, which process 0 makes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric
-from lightning_bleu.core.scoring import choose_components
-from lightning_bleu.evaluation.names import Name, Naming
-from lightning_bleu.evaluation.scores.best import SavedLoaders
-from lightning_bleu.evaluation.scores.result import Result
-from lightning_bleu.evaluation.scores.scored import Scored
-from lightning_bleu.evaluation.scores.sentences import SentenceRows, Sentences
+from torch import Tensor
+
+from lightning_bleu.core.mistakes import Mistake
+from lightning_bleu.core.scoring import (
+    Component,
+    EvaluatorMetric,
+    Report,
+    Scorer,
+    choose_components,
+    describe_directions,
+    format_in_unit,
+)
+from lightning_bleu.core.significance import Interval, PairedTest, Verdict
+from lightning_bleu.evaluation.names import MEAN, Name, Naming
+from lightning_bleu.evaluation.scores.sentences import SavedLoaders, SentenceRows, Sentences
 from lightning_bleu.evaluation.texts.findings import Finding
+from lightning_bleu.views.blocks import Block, Cell, Note, Table, TableCell, View
+from lightning_bleu.views.viewable import Viewable
+
+
+@dataclass(frozen=True, repr=False)
+class Result(Viewable):
+    """A score of a loader, of a group, or of a whole validation. ``str(...)`` is a table.
+
+    Example:
+        >>> from lightning_bleu import CorpusBLEU, Evaluator
+        >>> evaluator = Evaluator(CorpusBLEU(percent=True))
+        >>> evaluator.start()
+        >>> evaluator.update(["the cat sat on the mat", "it is"], ["the cat sat on a mat", "it is"])
+        >>> evaluator.finish(step=500)["val_bleu"]
+        Result(55.84)
+
+    Attributes:
+        score: the score.
+        components: the components of the score, such as precisions. A mean and a group have none.
+        report: the score as an object that prints: a :class:`lightning_bleu.BLEUScore`, a
+            :class:`lightning_bleu.CHRFScore`, or, for a function, a ``FunctionScore``; None for a mean, and for metrics
+            of other packages.
+        interval: the confidence interval, if requested.
+        comparison: the paired test against the best validation so far. The first one is compared with itself. None if
+            it is not compared.
+        verdict: whether that comparison shows a clear difference; None if it is not compared with another validation.
+        best: the score of the best validation so far, including this one. Only for the score of a whole validation.
+        higher_is_better: whether a higher score is better; None if neither is, or if that is unknown.
+        percent: whether the score is in 0..100 rather than in 0..1; None if it has a scale of its own.
+    """
+
+    score: float
+    components: tuple[Component, ...] = ()
+    report: Report | None = None
+    interval: Interval | None = None
+    comparison: PairedTest | None = None
+    verdict: Verdict | None = None
+    best: float | None = None
+    higher_is_better: bool | None = None
+    percent: bool | None = None
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """The values of the components by name."""
+        return {component.name: component.value for component in self.components}
+
+    def statistics(self) -> dict[str, float]:
+        """The ends of the interval and what the comparison says, by the names under which they are logged."""
+        interval, test = self.interval, self.comparison
+        values: dict[str, float | None] = {}
+        if interval is not None:
+            values.update(low=interval.low, high=interval.high)
+        if test is not None:
+            values.update(difference=test.difference, difference_low=test.low, difference_high=test.high)
+            values.update(p_value=test.p_value, best=self.best)
+        return {name: value for name, value in values.items() if value is not None}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values that :mod:`json` can serialize."""
+        signature = getattr(self.report, "signature", None)
+        return {
+            "higher_is_better": self.higher_is_better,
+            "percent": self.percent,
+            "score": self.score,
+            "parts": self.parts,
+            "counts": {} if self.report is None else self.report.counts(),
+            "interval": None if self.interval is None else _ends_of(self.interval),
+            "comparison": self._comparison_to_dict(),
+            "signature": signature,
+        }
+
+    def describe(self, examples: int) -> View:
+        """What there is to see; see :class:`lightning_bleu.views.viewable.Viewable`."""
+        cells = _cells(self)
+        note = describe_directions({"": self.higher_is_better})
+        blocks: list[Block] = [Table(list(cells), [list(cells.values())], note=note, text_columns=0)]
+        if self.report is not None:
+            signature = getattr(self.report, "signature", None) or ""
+            blocks.append(Note(f"{self.report}\n{signature}".rstrip(), quiet=True))
+        return View("", blocks)
+
+    def __repr__(self) -> str:
+        shown = [self._format(self.score)]
+        if self.interval is not None:
+            shown.append(f"interval=({self._format(self.interval.low)}, {self._format(self.interval.high)})")
+        if self.comparison is not None:
+            shown.append(f"difference={self._format(self.comparison.difference, '+')}")
+            shown.append(f"p_value={self.comparison.p_value:.4f}")
+        if self.best is not None:
+            shown.append(f"best={self._format(self.best)}")
+        return f"Result({', '.join(shown)})"
+
+    def _format(self, value: float, sign: str = "") -> str:
+        return format_in_unit(value, self.percent, sign)
+
+    def _comparison_to_dict(self) -> dict[str, Any] | None:
+        test = self.comparison
+        if test is None:
+            return None
+        return {
+            "with": "best",
+            "score": test.score_b,
+            "difference": test.difference,
+            "interval": _ends_of(test),
+            "p_value": test.p_value,
+            "verdict": None if self.verdict is None else self.verdict.word,
+            "best": self.best,
+        }
+
+
+def _ends_of(interval: Interval | PairedTest) -> dict[str, float]:
+    return {"low": interval.low, "high": interval.high, "confidence": interval.confidence}
+
+
+class Statistic(NamedTuple):
+    """What a number means that is logged below a score, whatever the metric.
+
+    Attributes:
+        has_direction: whether it is better in the direction of the score.
+        is_score: whether it is itself a score, and not a difference or a probability.
+    """
+
+    has_direction: bool = True
+    is_score: bool = False
+
+
+STATISTICS = {
+    "low": Statistic(is_score=True),
+    "high": Statistic(is_score=True),
+    "difference": Statistic(),
+    "difference_low": Statistic(),
+    "difference_high": Statistic(),
+    "p_value": Statistic(has_direction=False),
+    "best": Statistic(is_score=True),
+}
+"""The statistics that :meth:`Result.statistics` has. No loader and no group can have one of these names."""
+
+
+def tabulate(results: Mapping[str, Result]) -> Table:
+    """A table of results by their names, with the columns that some of them need. Totals come first.
+
+    Example:
+        >>> results = {"val_bleu/a": Result(50.0, percent=True), "val_bleu": Result(0.5, higher_is_better=True)}
+        >>> tabulate(results).rows
+        [['val_bleu', '0.5000'], ['val_bleu/a', '50.00']]
+    """
+    names = _totals_first(results)
+    cells_by_name = {name: _cells(results[name]) for name in names}
+    columns: dict[str, None] = {}  # an ordered set
+    for cells in cells_by_name.values():
+        columns.update(dict.fromkeys(cells))
+    rows = []
+    for name, cells in cells_by_name.items():
+        row: list[TableCell] = [name]
+        row += [cells.get(column, "") for column in columns]
+        rows.append(row)
+    directions = {name: results[name].higher_is_better for name in names}
+    return Table(["", *columns], rows, note=describe_directions(directions))
+
+
+def _totals_first(names: Iterable[str]) -> list[str]:
+    """The names with which others begin, and then the others.
+
+    Example:
+        >>> _totals_first(["val_bleu/a", "val_bleu/b", "val_bleu", "val_chrf"])
+        ['val_bleu', 'val_bleu/a', 'val_bleu/b', 'val_chrf']
+    """
+    names = list(names)
+    beginnings: set[str] = set()
+    for name in names:
+        separators = [place for place, character in enumerate(name) if not character.isalnum()]
+        beginnings.update(name[:place] for place in separators)
+    return sorted(names, key=lambda name: name not in beginnings)  # stable
+
+
+def _cells(result: Result) -> dict[str, TableCell]:
+    """The cells of a result by the titles of their columns, in the unit of the score."""
+    percent = result.percent
+    cells: dict[str, TableCell] = {"score": format_in_unit(result.score, percent)}
+    interval, test = result.interval, result.comparison
+    if interval is not None:
+        low, high = format_in_unit(interval.low, percent), format_in_unit(interval.high, percent)
+        cells[f"{100 * interval.confidence:g}% interval"] = f"{low} to {high}"
+    if test is not None:
+        difference = format_in_unit(test.difference, percent, "+")
+        low, high = format_in_unit(test.low, percent, "+"), format_in_unit(test.high, percent, "+")
+        title = f"against the best ({100 * test.confidence:g}% interval)"
+        cells[title] = f"{difference} ({low} to {high})"
+        cells["one-sided p"] = f"{test.p_value:.4f}"
+        if result.verdict is not None:
+            cells["verdict"] = result.verdict.word
+    if result.best is not None:
+        best = format_in_unit(result.best, percent)
+        cells["best"] = Cell(best, "best") if result.best == result.score else best
+    return cells
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A score of a validation.
+
+    Attributes:
+        name: what it is the score of.
+        result: the score.
+        rows: the rows of its sentences. None if they have none, if the score is not finite, and for a mean.
+        mean_of: the names of the scores that it is the mean of; empty unless it is a mean.
+    """
+
+    name: Name
+    result: Result
+    rows: SentenceRows | None = None
+    mean_of: Sequence[Name] = ()
+
+
+def score_loaders(
+    metrics: Mapping[str, EvaluatorMetric], loaders: Sequence[Sentences], optional: Collection[str] = ()
+) -> tuple[list[Scored], list[Mistake]]:
+    """The scores of sentences.
+
+    Args:
+        metrics: the metrics by name.
+        loaders: the sentences of each loader.
+        optional: the names of components to compute besides the default ones.
+
+    Returns:
+        for each score of each metric: those of each loader, of its groups, and their mean; then the mean of loaders.
+        And warnings about ratios without a denominator.
+    """
+    scored: list[Scored] = []
+    mistakes: list[Mistake] = []
+    for metric_name, metric in metrics.items():
+        scored_by_name: dict[str, list[Scored]] = {}
+        for sentences in loaders:
+            for score in _score_loader(metric_name, metric, sentences, optional):
+                if isinstance(score, Scored):
+                    scored_by_name.setdefault(score.name.score, []).append(score)
+                else:
+                    mistakes.append(score)
+        for scores_of_loaders in scored_by_name.values():
+            scored += _add_means(scores_of_loaders)
+    return scored, mistakes
+
+
+def _add_means(scored: Sequence[Scored]) -> list[Scored]:
+    """The scores of loaders and groups with the means of the groups of each loader, and of loaders that have names."""
+    with_means: list[Scored] = []
+    for loader in dict.fromkeys(score.name.loader for score in scored):
+        scores_of_loader = [score for score in scored if score.name.loader == loader]
+        groups = [score for score in scores_of_loader if score.name.group]
+        with_means += scores_of_loader
+        if groups:
+            with_means.append(_average(groups[0].name._replace(group=MEAN), groups))
+    named_loaders = [score for score in scored if score.name.loader and not score.name.group]
+    if named_loaders:
+        with_means.append(_average(named_loaders[0].name.whole, named_loaders))
+    return with_means
+
+
+def _average(name: Name, scored: Sequence[Scored]) -> Scored:
+    """The unweighted mean of scores, which have one scale and one direction."""
+    result = scored[0].result
+    mean = math.fsum(score.result.score for score in scored) / len(scored)
+    of_mean = Result(mean, higher_is_better=result.higher_is_better, percent=result.percent)
+    return Scored(name, of_mean, mean_of=[score.name for score in scored])
+
+
+def _score_loader(
+    metric_name: str, metric: EvaluatorMetric, sentences: Sentences, optional: Collection[str]
+) -> Iterator[Scored | Mistake]:
+    """The scores of a loader and of its groups."""
+    of_loader = Name(metric_name, sentences.loader)
+    answers = sentences.statistics.get(metric_name)
+    if answers is None:
+        answers = metric.score_texts(metric_name, sentences.texts) or {}
+    scorers = {score_name: metric.scorer_of(metric_name, score_name) for score_name in answers}
+    sums = [score_name for score_name, statistics in answers.items() if statistics.ndim == 1]  # without rows
+    for score_name, statistics in answers.items():
+        name, scorer = of_loader._replace(score=score_name), scorers[score_name]
+        if score_name in sums:
+            yield from _score_sum(name, scorer, statistics, optional=optional)
+            continue
+        rows = SentenceRows(sentences.identity, statistics, scorer)
+        yield from _score_sum(name, scorer, statistics.sum(0), rows, optional)
+        for label, numbers in sentences.groups.items():
+            of_group = rows.select(numbers)
+            yield from _score_sum(name._replace(group=label), scorer, of_group.statistics.sum(0), of_group)
+    for label, numbers in sentences.groups.items() if sums else ():
+        answers_of_group = metric.score_texts(metric_name, [sentences.texts[number] for number in numbers]) or {}
+        for score_name in sums:
+            if score_name in answers_of_group:
+                statistics = answers_of_group[score_name]
+                total = statistics if statistics.ndim == 1 else statistics.sum(0)
+                yield from _score_sum(of_loader._replace(group=label, score=score_name), scorers[score_name], total)
+
+
+def _score_sum(
+    name: Name,
+    scorer: Scorer,
+    sums: Tensor,
+    rows: SentenceRows | None = None,
+    optional: Collection[str] | None = None,
+) -> Iterator[Scored | Mistake]:
+    """The score of a sum of rows.
+
+    Args:
+        name: what it is the score of.
+        scorer: how the sum becomes the score.
+        sums: the sum, shape ``(columns,)``.
+        rows: the rows, if there are any.
+        optional: the names of components to compute besides the default ones; no components when None.
+    """
+    if not scorer.is_defined(sums):
+        if sums.any():  # it is no mistake if 0/0 has no score
+            yield _describe_undefined(name)
+        return
+    report = scorer.report(sums, None if rows is None else rows.input_counts)
+    components = [] if optional is None else scorer.components(report, optional=bool(optional))
+    chosen = tuple(component for component in components if component.is_default or component.name in (optional or ()))
+    shown = report if isinstance(report, Report) else None
+    result = Result(float(report), chosen, shown, higher_is_better=scorer.higher_is_better, percent=scorer.percent)
+    yield Scored(name, result, rows if math.isfinite(result.score) else None)
+
+
+def _describe_undefined(name: Name) -> Mistake:
+    """A ratio whose denominator is 0, so that it has no score."""
+    where = "/".join(filter(None, [name.loader, name.group]))
+    of_where = f" of {where!r}" if where else ""
+    message = (
+        f"{name.key!r}{of_where} is a ratio whose denominator is 0, such as errors per word of empty references. It "
+        "has no score, and is not a part of any mean."
+    )
+    return message, message
 
 
 class NamedNumber(NamedTuple):

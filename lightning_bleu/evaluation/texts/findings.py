@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.core.scoring import EvaluatorMetric
 from lightning_bleu.evaluation.texts.evidence import SCRIPTS, Evidence
 from lightning_bleu.views.blocks import Block, Note
 

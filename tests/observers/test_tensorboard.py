@@ -14,10 +14,10 @@ from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.scores.validation import Validation
 from lightning_bleu.hugging_face.mixin import TrainerNaming
 from lightning_bleu.observers import dashboard
-from lightning_bleu.observers.charts import Layout, lay_out_charts
 from lightning_bleu.observers.dashboard import Dashboard
 from lightning_bleu.observers.loader_view import make_view
 from lightning_bleu.observers.loggers import adapt
+from lightning_bleu.observers.tensorboard import Layout, lay_out_charts
 from tests.helpers.validations import begin, score_started
 from tests.helpers.views import HYPOTHESES, REFERENCES, samples_of
 

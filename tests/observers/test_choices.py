@@ -16,7 +16,7 @@ from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric, sentence_chrf
 from lightning_bleu.core.batch import read_batch
 from lightning_bleu.core.scoring import RatioScorer
 from lightning_bleu.evaluation.scores.sentences import SentenceRows
-from lightning_bleu.evaluation.texts.choices import choose_sentences, find_changed, find_worst
+from lightning_bleu.observers.samples import choose_sentences, find_changed, find_worst
 from tests.helpers.callback_metrics import errors
 from tests.helpers.corpora import random_text
 from tests.helpers.validations import Counting, score

@@ -20,8 +20,10 @@ from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from sacrebleu.significance import PairedTest as SacrePairedTest
 
 from lightning_bleu.bleu import BLEUScorer, BLEUSettings
-from lightning_bleu.core import resampling
-from lightning_bleu.core.resampling import (
+from lightning_bleu.core import significance
+from lightning_bleu.core.scoring import RatioScorer
+from lightning_bleu.core.settings import check_integer
+from lightning_bleu.core.significance import (
     Interval,
     PairedTest,
     check_share,
@@ -29,8 +31,6 @@ from lightning_bleu.core.resampling import (
     interval_from,
     sum_resamples,
 )
-from lightning_bleu.core.scoring import RatioScorer
-from lightning_bleu.core.settings import check_integer
 from tests.helpers.corpora import read_lines
 from tests.helpers.metrics import Kind
 from tests.helpers.resampling import SCORER, count_rows, draw_resamples, run_paired_test
@@ -191,7 +191,7 @@ def test_the_first_resamples_are_the_same_however_many_there_are_and_in_chunks_o
 ) -> None:
     whole = sum_resamples(SYSTEMS, 99, 3)
     for most, count in ((2**18, 11), (100, 99), (1000, 50)):
-        monkeypatch.setattr(resampling, "_MAX_WEIGHTS", most)
+        monkeypatch.setattr(significance, "_MAX_WEIGHTS", most)
         for sums, first in zip(whole, sum_resamples(SYSTEMS, count, 3)):
             assert torch.equal(sums[:count], first)
 
@@ -203,9 +203,9 @@ def test_memory_does_not_grow_with_the_number_of_resamples(monkeypatch: pytest.M
         sizes.append(resamples * sentences)
         return draw_with_replacement(resamples, sentences, generator)
 
-    monkeypatch.setattr(resampling, "draw_with_replacement", record_size)
+    monkeypatch.setattr(significance, "draw_with_replacement", record_size)
     for most in (1, 100, 1000):
-        monkeypatch.setattr(resampling, "_MAX_WEIGHTS", most)
+        monkeypatch.setattr(significance, "_MAX_WEIGHTS", most)
         sum_resamples(SYSTEMS, 100, 3)
         assert max(sizes) <= max(most, 37)  # at least one resample at a time
         sizes.clear()
