@@ -101,6 +101,7 @@ class BLEUCallback(pl.Callback):
         self.dataloader_names = dataloader_names
         self._started: StartedValidation | None = None
         self._is_fit = True
+        self._is_validated = True
         self._loaded: tuple[int, int, int | None] | None = None  # id of the module, step, and epoch
 
     @property
@@ -111,7 +112,8 @@ class BLEUCallback(pl.Callback):
     @property
     def state_key(self) -> str:
         """Keeps the states of callbacks with different names apart."""
-        return self._generate_state_key(log_name=self.evaluator.namings["val"].tag("{metric}"))
+        naming = self.evaluator.namings["val"]
+        return self._generate_state_key(names=[naming.tag(name) for name in sorted(self.evaluator.metrics)])
 
     def state_dict(self) -> dict[str, Any]:
         """The best validations, to save in a checkpoint; see :meth:`Evaluator.state_dict`."""
@@ -151,23 +153,31 @@ class BLEUCallback(pl.Callback):
         evaluator.open_record(run_in_process_0(find_folder))
 
     def _check_other_callbacks(self, callbacks: Sequence[Any]) -> None:
-        """Raise a ValueError if another BLEUCallback writes to the same folder."""
+        """Raise a ValueError if another BLEUCallback logs scores with the same names."""
         for callback in callbacks:
             if not isinstance(callback, BLEUCallback) or callback is self:
                 continue
             for stage, naming in self.evaluator.namings.items():
                 other = callback.evaluator.namings[stage]
-                if naming.folder == other.folder:
+                tags = {naming.tag(name) for name in self.evaluator.metrics}
+                shared = sorted(tags & {other.tag(name) for name in callback.evaluator.metrics})
+                if shared:
                     raise ValueError(
-                        f"two BLEUCallbacks have the names {naming.log_name!r} and {other.log_name!r}: give all "
-                        "metrics to one of them, or set a name that differs in more than punctuation, such as "
-                        "log_name='{stage}_other_{metric}'"
+                        f"two BLEUCallbacks log {shared[0]!r}: give all metrics to one of them, or set another name, "
+                        "such as log_name='{stage}_other_{metric}'"
                     )
 
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
         """Remember which step and epoch the weights of a module are from, and validate from the beginning."""
+        states = checkpoint.get("callbacks", {})
+        is_lost = self.state_key not in states and any(key.startswith(type(self).__qualname__) for key in states)
+        if is_lost and self._is_fit and self.evaluator.options.compare_to is not None:
+            self.evaluator.warn_once(
+                "The checkpoint has the best validation of a BLEUCallback with other metrics or another log_name, so "
+                "the next validation counts as the first."
+            )
         restart_validation(checkpoint)
         step = checkpoint.get("global_step", trainer.global_step)
         self._loaded = id(pl_module), step, checkpoint.get("epoch")
@@ -189,6 +199,7 @@ class BLEUCallback(pl.Callback):
         Callbacks and schedulers are known now, which may prefer worse scores, and loggers can be opened.
         """
         self._loaded = None
+        self._is_validated = False
         evaluator = self.evaluator
         callbacks: Any = trainer.callbacks  # type: ignore[attr-defined]
         schedulers, namings = trainer.lr_scheduler_configs, evaluator.namings.values()
@@ -266,10 +277,20 @@ class BLEUCallback(pl.Callback):
             self.evaluator.warn_once(reason)
         _log_numbers(outcome, trainer, pl_module)
         if not trainer.sanity_checking:
+            self._is_validated = True
             step, epoch = self._find_place(trainer)
             self.evaluator.publish(started, outcome, step, epoch, shown_step=logged_step(trainer))
 
     on_test_epoch_end = on_validation_epoch_end
+
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Warn if there was no validation, although there is a loader for it."""
+        may_validate = trainer.enable_validation and not trainer.fast_dev_run  # type: ignore[attr-defined]
+        if may_validate and not self._is_validated:
+            self.evaluator.warn_once(
+                "The training ended, and no validation ran, so nothing was scored: look at val_check_interval and "
+                "check_val_every_n_epoch, and at the length of the training dataset, which may have fewer items."
+            )
 
     def on_init_end(self, *_: Any, **__: Any) -> None:
         """An error: a Trainer of Transformers calls this, or one of the next two, first.

@@ -17,7 +17,7 @@ from __future__ import annotations
 import datetime
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -95,6 +95,7 @@ class Plan:
         origin: where the sentences come from, for error messages.
         naming: how names are written, if not as `log_name` says.
         dataset: what `only` calls a loader without a name.
+        datasets: the names of all datasets, which are validated one by one.
         decoder: the decoder, if the options have none.
         loggers: the loggers of the trainer, which get their numbers from it.
     """
@@ -105,8 +106,14 @@ class Plan:
     origin: Origin
     naming: Naming | None = None
     dataset: str = ""
+    datasets: Collection[str] = ()
     decoder: Decoder | None = None
     loggers: Sequence[Any] = ()
+
+    @property
+    def named(self) -> Collection[str]:
+        """What `only` can name besides labels."""
+        return self.datasets or [*self.names, self.dataset]
 
 
 @dataclass(eq=False)
@@ -244,6 +251,7 @@ class Evaluator:
         id: Any = None,
         batch_idx: int | None = None,
         dataloader_idx: int = 0,
+        **columns: Any,
     ) -> None:
         """Count the sentences of a batch.
 
@@ -256,6 +264,7 @@ class Evaluator:
             id: a string or an integer per sentence, which is recorded and shown, but is no position.
             batch_idx: the number of the batch in its loader, if some batches are skipped; counted when None.
             dataloader_idx: the number of its loader.
+            columns: what functions take besides, a value per sentence; see :class:`FunctionMetric`.
 
         Raises:
             RuntimeError: before :meth:`start`.
@@ -269,7 +278,8 @@ class Evaluator:
         count = len(collector.loaders)
         if dataloader_idx not in range(count):
             raise IndexError(f"start() got {count} loaders, so there is none with dataloader_idx={dataloader_idx!r}")
-        collector.update(Output(preds, target, source, sample_mask, index, group, id), batch_idx, dataloader_idx)
+        output = Output(preds, target, source, sample_mask, index, group, id, columns)
+        collector.update(output, batch_idx, dataloader_idx)
 
     def finish(self, step: int, epoch: float | None = None) -> Results:
         """Score the sentences of all processes, and log, show, and write the results. Collective.
@@ -346,7 +356,7 @@ class Evaluator:
             if list(plan.names) != [""]:  # a single loader needs no name
                 check_names(f"loaders of {plan.stage!r}", plan.names, self.reserved_names)
             dashboard.open(plan.loggers, self.options.loggers)
-            ignores_all = all(self.options.ignores(name or plan.dataset) for name in plan.names)
+            ignores_all = all(self.options.ignores(name or plan.dataset, plan.named) for name in plan.names)
             if self.record is not None and not ignores_all:
                 self.record.check_folder(*naming.folder)
             return list(self.metrics)
@@ -447,8 +457,9 @@ class Evaluator:
         order_needed_by = self._find_need_of_order(plan.stage, plan.origin.owner)
         loaders = []
         for name, dataloader in zip_longest(plan.names, plan.dataloaders):
-            labels = self.options.labels_of(name or plan.dataset)
-            loaders.append(Loader(name, reading, dataloader, plan.origin, order_needed_by, labels))
+            labels = self.options.labels_of(name or plan.dataset, plan.named)
+            is_recorded = self.record is not None
+            loaders.append(Loader(name, reading, dataloader, plan.origin, order_needed_by, labels, is_recorded))
         return loaders
 
     def _score_joined(

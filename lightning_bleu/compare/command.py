@@ -40,8 +40,14 @@ METRICS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 """What ``-m`` takes: the class of each metric, and its settings."""
 _DEFAULT_METRICS = ("bleu", "chrf")
-_EXAMINED = 1000
-"""How many bytes at the beginning of a file show whether it is a page of the command."""
+_BEGINNING = b"""\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="generator" content="lightning_bleu">
+"""
+"""How a page of the command begins."""
 _EXAMPLES = """\
 examples:
   lightning-bleu compare old.txt new.txt -r ref.txt
@@ -256,8 +262,8 @@ def _check_output(options: argparse.Namespace) -> None:
     if not file.is_file():
         return
     with file.open("rb") as stream:  # the file may be large
-        beginning = stream.read(_EXAMINED)
-    if beginning and b'content="lightning_bleu"' not in beginning:
+        beginning = stream.read(2 * len(_BEGINNING)).replace(b"\r\n", b"\n")
+    if beginning and not beginning.startswith(_BEGINNING):
         raise FileExistsError(None, "this file is no page that the command wrote, so it is not replaced", options.html)
 
 

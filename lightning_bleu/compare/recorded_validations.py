@@ -72,7 +72,7 @@ def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any]) -> Reco
     lines = {line["key"]: line for line in later["scores"]}
     if earlier is not None:
         findings = [finding for finding in earlier.findings if finding.where not in folders] + findings
-        lines = {key: line for key, line in earlier.scores.items() if line["loader"] not in folders} | lines
+        lines = {**earlier.scores, **lines}
         for key, line in lines.items():
             if line["loader"] is None:
                 members = dict.fromkeys([*earlier.scores.get(key, line)["mean_of"], *line["mean_of"]])

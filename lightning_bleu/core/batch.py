@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import compress, islice
 from types import MethodType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -47,6 +49,7 @@ class Sentence(NamedTuple):
         tokenized: whether the texts are tokens separated by spaces, rather than text that is still to be tokenized.
         group: the label of its group, if the step returned labels.
         id: what the step calls it, if it returned an ``"id"``.
+        columns: the values of other keys of the step that functions take, by key.
     """
 
     hypothesis: str
@@ -55,6 +58,7 @@ class Sentence(NamedTuple):
     tokenized: bool = False
     group: str | None = None
     id: str | int | None = None
+    columns: Mapping[str, Any] | None = None
 
 
 class InputCounts(NamedTuple):
@@ -197,6 +201,12 @@ def read_sentences(preds: Hypotheses, target: References, settings: Settings) ->
 
 def _read_pair(hypotheses: Form, references: Form, counts: IntArray, settings: Settings) -> tuple[Form, IntArray]:
     """All hypotheses, then all references, without padding; decoded if one side or both are ids of a decoder."""
+    if settings.decoder is not None and groups_tokens(settings.decoder):
+        # A repeated id of a frame is a single letter, unless a blank, which is the padding, separates the two.
+        of_frames = replace(settings, pad_id=None, bos_id=None, eos_id=None)
+        decoded, _ = _read(hypotheses, counts, of_frames, group_tokens=True)
+        decoded_references, counts = _read(references, counts, settings, group_tokens=False)
+        return join(decoded, decoded_references), counts
     if type(hypotheses) is type(references):
         return _read(join(hypotheses, references), counts, settings)
     decoded, _ = _read(hypotheses, counts, settings)
@@ -305,8 +315,10 @@ def read_sources(sources: Hypotheses, sentences: int, settings: Settings) -> Sou
     return Sources(ids, settings.decoder, "strings" if settings.decoder else "ids")
 
 
-def _read(form: Form, counts: IntArray, settings: Settings) -> tuple[Form, IntArray]:
-    """Clean ids, and decode them if there is a decoder. Text stays as it is."""
+def _read(
+    form: Form, counts: IntArray, settings: Settings, *, group_tokens: bool | None = None
+) -> tuple[Form, IntArray]:
+    """Clean ids, and decode them if there is a decoder; see :func:`decode`. Text stays as it is."""
     if not isinstance(form, Ids):
         return form, counts
     ragged = remove_special_ids(form.ragged, settings)
@@ -314,11 +326,32 @@ def _read(form: Form, counts: IntArray, settings: Settings) -> tuple[Form, IntAr
         ragged, counts = drop_empty_references(ragged, counts)
     if settings.decoder is None:
         return Ids(ragged, form.device), counts
-    return Strings(decode(ragged.to_lists(), settings.decoder)), counts
+    return Strings(decode(ragged.to_lists(), settings.decoder, group_tokens=group_tokens)), counts
 
 
-def decode(ids: list[list[int]], decoder: Decoder) -> list[str]:
+def groups_tokens(decoder: Decoder) -> bool:
+    """Whether a decoder is that of CTC, which has a parameter ``group_tokens``.
+
+    Example:
+        >>> groups_tokens(lambda lists, group_tokens=True: []), groups_tokens(lambda lists: [])
+        (True, False)
+    """
+    tokenizer = getattr(decoder, "__self__", decoder)  # of a bound method
+    tokenizer = getattr(tokenizer, "tokenizer", tokenizer)  # of a processor
+    function: Any = getattr(tokenizer, "_decode", decoder)
+    try:
+        return "group_tokens" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # of a builtin
+        return False
+
+
+def decode(ids: list[list[int]], decoder: Decoder, *, group_tokens: bool | None = None) -> list[str]:
     """Decode ids.
+
+    Args:
+        ids: the ids.
+        decoder: the decoder.
+        group_tokens: for a decoder of CTC, whether repeated ids between blanks are one.
 
     Raises:
         TypeError: if the decoder does not return one string per list.
@@ -329,14 +362,16 @@ def decode(ids: list[list[int]], decoder: Decoder) -> list[str]:
     """
     if not ids:
         return []  # for which tokenizers do not return a list
+    options = {} if group_tokens is None else {"group_tokens": group_tokens}
     # The user can also pass the bound method, tokenizer.batch_decode.
     is_method = getattr(decoder, "__name__", "") == "batch_decode" and isinstance(decoder, MethodType)
     if is_method or hasattr(decoder, "batch_decode"):
         batch_decode: Any = getattr(decoder, "batch_decode", decoder)
-        lines: Any = batch_decode(ids, skip_special_tokens=True)
+        # Blanks are special tokens, and would be skipped before repeated ids are grouped.
+        lines: Any = batch_decode(ids, skip_special_tokens=not group_tokens, **options)
     else:
         try:
-            lines = decoder(ids)
+            lines = decoder(ids, **options)
         except TypeError as error:
             raise TypeError(f"'decoder' must turn lists of ids into strings, but it failed: {error}") from error
     decoded: list[Any] = []
@@ -440,6 +475,16 @@ def read_groups(labels: Any, sentence_count: int) -> list[str]:
         ['fr', 'zh']
     """
     return _read_values("group", labels, sentence_count, str, "a string per sentence, the label of its group")
+
+
+def read_column(name: str, values: Any, sentence_count: int) -> list[Any]:
+    """Check the values of a key of a step. A ValueError if there is not one per sentence.
+
+    Example:
+        >>> read_column("db_id", np.array([3, 4]), sentence_count=2)
+        [3, 4]
+    """
+    return _read_values(name, values, sentence_count, object, "a value per sentence")
 
 
 def read_ids(ids: Any, sentence_count: int) -> list[str | int]:

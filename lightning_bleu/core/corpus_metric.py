@@ -183,6 +183,11 @@ class CorpusMetric(Metric):
         # Without nn.Module.__setattr__, which takes as long as counting a sentence.
         vars(self).update(_computed=None, _update_count=self._update_count + 1)
 
+    def _apply(self, *args: Any, **kwargs: Any) -> Any:
+        # torchmetrics gives the cached score the precision of the model.
+        self._computed = None
+        return super()._apply(*args, **kwargs)
+
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
         # torchmetrics counts an update, and forgets the cached score, before it knows that the update succeeds.
         @functools.wraps(update)

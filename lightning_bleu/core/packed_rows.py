@@ -148,7 +148,10 @@ def read_rows(packed: Tensor, groups: Tensor | None = None) -> OrderedRows:
     differs = is_repeat & (checksums[1:] != checksums[:-1])
     if differs.any():
         same = identity[1:][differs][0, 0]
-        hint = "An index is the position of a sentence in its dataset, not in its batch"
+        hint = (
+            "An index is the position of a sentence in its dataset, not in its batch. Pass all references of an item "
+            "in one list"
+        )
         raise SamePosition(f"different sentences have the same 'index' {same}: their references differ. {hint}")
     is_first = torch.cat([torch.ones(1, dtype=torch.bool, device="cpu"), ~is_repeat])
     order_of_first = order[is_first]

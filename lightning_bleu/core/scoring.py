@@ -369,6 +369,7 @@ class EvaluatorMetric(ABC):
             rows.
         reading: how it reads ids; ``Settings()`` if that does not matter.
         takes_sources: whether it takes the sources of the sentences.
+        keys: other keys of a step that it takes.
         counts_tokens: whether it counts tokens and ids as well as text.
         sensitive_to: what of a text changes its scores, as far as known: ``"case"``, ``"punctuation"``, and
             ``"subwords"``, their marks; ``"spaces"`` if words are found at spaces only, and ``"latin"`` if only the
@@ -381,6 +382,7 @@ class EvaluatorMetric(ABC):
     corpus_level: bool = False
     reading: Settings = Settings()
     takes_sources: bool = False
+    keys: Collection[str] = ()
     counts_tokens: bool = False
     sensitive_to: Collection[str] = ("subwords",)
     score_names: Sequence[str] = ("",)
@@ -402,6 +404,9 @@ class EvaluatorMetric(ABC):
     def class_name(self) -> str:
         """The name of the class of what the user passed, for the record."""
         return type(self).__name__
+
+    def check_fields(self, name: str, fields: Collection[str]) -> None:  # noqa: B027
+        """Raise a ValueError if a batch without other fields than these lacks one that it needs."""
 
     def count_batch(self, name: str, batch: Batch, sources: Sources | None) -> IntArray:
         """The statistics of each sentence of a batch, shape ``(sentences, columns)``.

@@ -26,6 +26,8 @@ from lightning_bleu.core.settings import check_integer
 
 MIN_SENTENCES = 30
 """The number of sentences below which a paired bootstrap finds differences too often."""
+_ROUNDING = 1e-12
+"""The share of a score that rounding may change."""
 _MAX_WEIGHTS = 2**18
 """The maximum number of weights drawn at once, so that they stay in the cache."""
 
@@ -189,7 +191,7 @@ def paired_test_of(scores: Tensor, scorer: Scorer, confidence: float) -> PairedT
     sizes = differences.abs()
     chance_sizes = sizes - sizes.mean()
     # Scores of equal counts may differ in the last bits, from rounding.
-    tolerance = 1e-12 * max(scorer.unit or 1.0, abs(score_a), abs(score_b))
+    tolerance = _ROUNDING * max(scorer.unit or 1.0, abs(score_a), abs(score_b))
     is_smaller = chance_sizes < abs(score_a - score_b) - tolerance
     trials = len(chance_sizes)
     reached = trials - is_smaller.sum().item()
@@ -252,15 +254,23 @@ def draw_with_replacement(
 
 
 def check_share(name: str, value: Any) -> None:
-    """Raise an error unless the value is a number between 0 and 1."""
+    """Raise an error unless the value is a number between 0 and 1, and not too close to 1."""
     if not isinstance(value, int | float) and not hasattr(value, "__float__"):
         raise TypeError(f"{name!r} must be a number between 0 and 1, got {value!r}")
     if not 0 < value < 1:
         hint = f": did you mean {float(value) / 100:g}?" if 1 < value < 100 else ""
         raise ValueError(f"{name!r} must lie between 0 and 1, got {value!r}{hint}")
+    if value > _MAX_CONFIDENCE:
+        resamples = default_resamples(_MAX_CONFIDENCE)
+        raise ValueError(
+            f"{name!r} must be at most {_MAX_CONFIDENCE}, got {value!r}: a comparison would take more than "
+            f"{resamples:,} resamples"
+        )
 
 
 _MIN_RESAMPLES = 1000
+_MAX_CONFIDENCE = 0.999
+"""The highest confidence level. The number of resamples of a comparison grows with 1 / (1 - confidence)."""
 
 
 class Verdict(NamedTuple):
@@ -343,7 +353,8 @@ def judge(test: PairedTest, sign: int, confidence: float, *, p_value: float | No
         )
     largest = max_p_value(confidence)
     is_significant = p_value < largest
-    excludes_0 = test.low > 0 or test.high < 0
+    tolerance = _ROUNDING * max(1.0, abs(test.score_a), abs(test.score_b))
+    excludes_0 = test.low > tolerance or test.high < -tolerance
     if is_significant and excludes_0:
         if sign == 0:
             return Verdict("higher" if test.difference > 0 else "lower")

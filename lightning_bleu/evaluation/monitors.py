@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lightning_bleu.core.scoring import Component, EvaluatorMetric
+from lightning_bleu.core.settings import describe
 from lightning_bleu.evaluation.lightning_internals import saving_steps
+from lightning_bleu.evaluation.metrics.functions import FunctionMetric
 from lightning_bleu.evaluation.metrics.shared_facts import known_scorers, list_components
 from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.scores.validation import STATISTICS
@@ -18,10 +20,12 @@ class LoggedNumber(NamedTuple):
     Attributes:
         higher_is_better: whether a higher number is better; None if neither is, or if that is unknown.
         unit: what a share of 1 is in it: 100 in percent, 1, or None if it has a scale of its own.
+        function: the name of the function that gives it, whose direction may be wrong; empty for other metrics.
     """
 
     higher_is_better: bool | None
     unit: float | None
+    function: str = ""
 
 
 def describe_number(logged: str, naming: Naming, metrics: Mapping[str, EvaluatorMetric]) -> LoggedNumber | None:
@@ -57,7 +61,9 @@ def describe_number(logged: str, naming: Naming, metrics: Mapping[str, Evaluator
         return None
     statistic = STATISTICS.get(name.detail)
     if statistic is None:
-        return LoggedNumber(scorer_of_name.higher_is_better, scorer_of_name.unit)
+        metric = metrics[name.metric]
+        function = describe(metric.function) if type(metric) is FunctionMetric else ""
+        return LoggedNumber(scorer_of_name.higher_is_better, scorer_of_name.unit, function)
     direction = scorer_of_name.higher_is_better if statistic.has_direction else None
     return LoggedNumber(direction, scorer_of_name.unit if statistic.is_score else None)
 
@@ -110,10 +116,12 @@ def _suspect_mode(watcher: Any, monitor: str, number: LoggedNumber) -> Iterator[
     right = "max" if number.higher_is_better else "min"
     if mode != right:
         worse, better = ("low", "higher") if number.higher_is_better else ("high", "lower")
-        yield (
-            f"{type(watcher).__name__}(monitor={monitor!r}, mode={mode!r}) prefers a {worse} score, but "
-            f"{better} is better: set mode={right!r}."
-        )
+        prefers = f"{type(watcher).__name__}(monitor={monitor!r}, mode={mode!r}) prefers a {worse} score, but"
+        if number.function:
+            other = f"FunctionMetric({number.function}, higher_is_better={not number.higher_is_better})"
+            yield f"{prefers} for a function, {better} is better: set mode={right!r}, or pass {other}."
+        else:
+            yield f"{prefers} {better} is better: set mode={right!r}."
 
 
 def _suspect_threshold(watcher: Any, monitor: str, number: LoggedNumber) -> Iterator[str]:

@@ -84,28 +84,34 @@ class Options:
         """Whether the translations are in the folder of a Trainer's run."""
         return self.translations is True
 
-    def labels_of(self, loader: str) -> Collection[str] | None:
-        """The labels of the groups of a loader that are scored.
+    def labels_of(self, loader: str, loaders: Collection[str]) -> Collection[str] | None:
+        """The labels of the groups of a loader that are scored. A label alone holds in every loader.
 
         Args:
             loader: the name of the loader; empty if it has none.
+            loaders: the names of all loaders.
 
         Returns:
             None for all sentences; nothing for none of them.
 
         Example:
-            >>> options = Options(only=["news", "talks/de"])
-            >>> [options.labels_of(loader) for loader in ("news", "talks", "chats")]
-            [None, ['de'], []]
+            >>> options, loaders = Options(only=["news", "talks/de", "zh"]), ["news", "talks", "chats"]
+            >>> [options.labels_of(loader, loaders) for loader in loaders]
+            [None, ['de', 'zh'], ['zh']]
         """
         if self.only is None or (loader and loader in self.only):
             return None
-        prefix = f"{loader}/" if loader else ""
-        return [entry.removeprefix(prefix) for entry in self.only if entry.startswith(prefix)]
+        labels = []
+        for entry in self.only:
+            if loader and entry.startswith(f"{loader}/"):
+                labels.append(entry.removeprefix(f"{loader}/"))
+            elif not any(f"{entry}/".startswith(f"{name}/") for name in loaders if name):
+                labels.append(entry)
+        return labels
 
-    def ignores(self, loader: str) -> bool:
+    def ignores(self, loader: str, loaders: Collection[str]) -> bool:
         """Whether none of the sentences of a loader is scored."""
-        return self.labels_of(loader) == []
+        return self.labels_of(loader, loaders) == []
 
 
 def _check_translations(folder: Any) -> None:
@@ -233,5 +239,5 @@ def _describe_metric(name: str, metric: EvaluatorMetric) -> dict[str, Any]:
     """What must be the same in all processes: the class, the settings, how it is called, and what the scores mean."""
     scorers = known_scorers(name, metric)
     meanings = {key: (scorer.percent, scorer.higher_is_better) for key, scorer in scorers.items()}
-    called = (metric.corpus_level, metric.takes_sources)
+    called = (metric.corpus_level, metric.takes_sources, list(metric.keys))
     return {"class": metric.class_name, "settings": metric.plain_settings(), "called": called, "scores": meanings}

@@ -46,7 +46,8 @@ class EvaluatorMixin(GeneratorMixin):
 
     Attributes:
         gen_kwargs: arguments of ``model.generate``, such as ``{"max_new_tokens": 256}``. Set it in the subclass, or in
-            the trainer at any time.
+            the trainer at any time. If there are several datasets, and the keys are their names, the values are the
+            arguments of each: ``{"de": {"forced_bos_token_id": 5}, "fr": {"forced_bos_token_id": 6}}``.
 
     Raises:
         TypeError: if there is no :class:`.Evaluator`; during an evaluation, if predictions are not ids.
@@ -89,6 +90,10 @@ class EvaluatorMixin(GeneratorMixin):
         Returns:
             the metrics, with all components of the scores.
         """
+        datasets = self.eval_dataset if eval_dataset is None else eval_dataset
+        if self.gen_kwargs and isinstance(datasets, dict) and self.gen_kwargs.keys() <= datasets.keys():
+            names = datasets if eval_dataset is not None else {name: name for name in datasets}
+            return self._evaluate_each(names, ignore_keys, metric_key_prefix, gen_kwargs)
         with self._generate_with(gen_kwargs):
             arguments = self._arguments_for_trainer()
             metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix, **arguments)
@@ -96,6 +101,19 @@ class EvaluatorMixin(GeneratorMixin):
         for logged in metrics.keys() & results.keys():
             for part, value in results[logged].parts.items():
                 metrics.setdefault(f"{logged}_{part}", value)
+        return metrics
+
+    def _evaluate_each(
+        self, datasets: Mapping[str, Any], ignore_keys: Any, prefix: str, gen_kwargs: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Evaluate datasets, each with its own arguments of ``model.generate``. Collective."""
+        by_dataset, metrics = self.gen_kwargs, {}
+        try:
+            for name, dataset in datasets.items():
+                self.gen_kwargs = by_dataset.get(name, {})
+                metrics.update(self.evaluate(dataset, ignore_keys, f"{prefix}_{name}", **gen_kwargs))
+        finally:
+            self.gen_kwargs = by_dataset
         return metrics
 
     def predict(
@@ -154,7 +172,8 @@ class EvaluatorMixin(GeneratorMixin):
     def _begin(self, evaluator: Evaluator, dataloader: Any, description: str, prefix: str) -> StartedValidation | None:
         """Begin an evaluation; None for a dataset that is not scored. Collective."""
         _, _, dataset = prefix.partition("_")
-        if evaluator.options.ignores(dataset):
+        datasets = [*self.eval_dataset] if isinstance(self.eval_dataset, Mapping) else [dataset]
+        if evaluator.options.ignores(dataset, datasets):
             return None
         self._check_generation()
         stage = "test" if description == "Prediction" else "val"
@@ -164,9 +183,10 @@ class EvaluatorMixin(GeneratorMixin):
                 stage=stage,
                 names=[""],
                 dataloaders=[dataloader],
-                origin=Origin("prediction_step"),
+                origin=Origin("split", unshuffle="override _get_eval_sampler"),
                 naming=_name_stage(evaluator, prefix, stage),
                 dataset=dataset,
+                datasets=datasets,
                 decoder=self.processing_class if decodes else None,
                 loggers=self._find_loggers(stage),
             )
@@ -206,10 +226,17 @@ class EvaluatorMixin(GeneratorMixin):
             started.collector.skip()
         else:
             evaluator.warn_once.about_all(self._find_mistakes(prompts, preds))
-            output = Output(
-                preds, prompts.target, prompts.source, index=prompts.index, group=prompts.group, id=prompts.id
+            started.collector.update(
+                Output(
+                    preds,
+                    prompts.target,
+                    prompts.source,
+                    index=prompts.index,
+                    group=prompts.group,
+                    id=prompts.id,
+                    columns={**inputs, **prompts.columns},
+                )
             )
-            started.collector.update(output)
         if prediction_loss_only or not isinstance(preds, Tensor):
             return loss, None, None
         return loss, preds, returned

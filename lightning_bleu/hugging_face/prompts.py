@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -32,6 +33,7 @@ class Prompts(NamedTuple):
         index: the position in the dataset of each prompt.
         group: a label per prompt, such as its language, for a score per group.
         id: a string or an integer per prompt, which is recorded and shown.
+        columns: what functions take besides, a value per prompt, by name. Keys of the batch are among them.
 
     Notes:
         :meth:`EvaluatorMixin.split` makes them from a batch, and :meth:`EvaluatorMixin.complete` answers them.
@@ -43,6 +45,7 @@ class Prompts(NamedTuple):
     index: Any = None
     group: Any = None
     id: Any = None
+    columns: Mapping[str, Any] = MappingProxyType({})
 
 
 def find_generation_inputs(model: Any, inputs: Mapping[str, Any], label_names: Collection[str]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -112,12 +113,34 @@ class LikeWandb(LoggerAdapter):
             self.logger.log_table(key=view.panels[0].tag, columns=columns, data=rows, step=step)
 
 
+_LAST_ROWS: WeakKeyDictionary[Any, tuple[int, bool]] = WeakKeyDictionary()
+"""For each run of W&B, its step after the last validation, and whether the row of that step is complete."""
+
+
 class WandbRun(LoggerAdapter):
-    """A run of W&B itself: a table of the samples, and figures."""
+    """A run of W&B itself: a table of the samples, and figures.
+
+    W&B drops what is logged for a step below that of the run. So if the user has logged since the last validation,
+    a validation adds to the row of the user, and does not complete it.
+    """
+
+    @cached_property
+    def _shares_row(self) -> bool:
+        """Whether this validation adds to a row of the user."""
+        step, is_complete = _LAST_ROWS.get(self.logger, (-1, True))
+        shares_row = bool(self.logger.step != step)
+        if not (shares_row or is_complete):
+            self.logger.log({}, commit=True)  # else the numbers of the last validation would be replaced
+        return shares_row
+
+    def _log(self, values: Mapping[str, Any], step: int) -> None:
+        is_complete = not self._shares_row
+        self.logger.log({**values, _STEP_IN_WANDB: step}, commit=is_complete)
+        _LAST_ROWS[self.logger] = self.logger.step, is_complete
 
     def log_numbers(self, numbers: Mapping[str, float], step: int) -> None:
         """Log numbers by name, with the step beside them."""
-        self.logger.log({**numbers, _STEP_IN_WANDB: step})
+        self._log(numbers, step)
 
     def show_samples(self, view: LoaderView, step: int) -> None:
         """Show a table and figures."""
@@ -127,8 +150,7 @@ class WandbRun(LoggerAdapter):
         panels: dict[str, Any] = {view.panels[0].tag: wandb.Table([*columns], rows)}
         for name, figure in view.figures.items():
             panels[name] = wandb.Image(figure)
-        panels[_STEP_IN_WANDB] = step
-        self.logger.log(panels)
+        self._log(panels, step)
 
 
 _MAX_METRIC_OF_MLFLOW = 250

@@ -21,6 +21,8 @@ SENTENCES = "sentences.jsonl"
 """The file with the sentences of a loader, in its folder."""
 _VALIDATION = re.compile(r"step-(\d{7,})(?:-(\d+))?")
 _OLD_FILE = re.compile(r"scores\.jsonl|step-\d{7,}(-\d+)?\.txt")
+_MAX_RUNS = 10
+"""The maximum number of runs that an error message lists."""
 _MAX_NAME = 100
 """The maximum number of bytes of the name of a folder; longer ones are cut, and get a checksum."""
 
@@ -106,13 +108,28 @@ def find_run(folder: Path) -> Path:
 
     Raises:
         FileNotFoundError: if there is none.
-        ValueError: if it has another form.
+        ValueError: if it has another form, or if there are several.
     """
     for candidate in (folder / "translations", folder):
         check_form(candidate)
-        if find_validations(candidate):
+        validations = {path.parent: path for path in find_validations(candidate)}
+        runs = sorted({_find_root(path, candidate) for path in validations.values()})
+        if len(runs) > 1:
+            listed = ", ".join(map(str, runs[:_MAX_RUNS]))
+            raise ValueError(f"{str(folder)!r} has {len(runs)} runs: pass one of them, such as {listed}")
+        if runs:
             return candidate
     raise FileNotFoundError(f"{str(folder)!r} has no validations: pass the folder that 'translations' was set to")
+
+
+def _find_root(validation: Path, folder: Path) -> Path:
+    """The folder of the record that a validation is in: the one above its stage, at or below this folder."""
+    try:
+        stage = name_folder(Path(), read_validation(validation)["stage"]).name
+    except (ValueError, OSError):
+        return folder
+    names = validation.relative_to(folder).parts
+    return folder.joinpath(*names[: names.index(stage)]) if stage in names else folder
 
 
 def check_form(folder: Path) -> None:

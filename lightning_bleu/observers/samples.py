@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -51,8 +52,8 @@ def find_worst(statistics: Tensor, scorer: Scorer, count: int) -> list[int]:
         return []
     ranks = scorer.rank_sentences(statistics)
     order = ranks.argsort(stable=True, descending=not scorer.higher_is_better)
-    is_perfect = _find_perfect(scorer, statistics)
-    numbers: list[int] = order[~is_perfect[order]][:count].tolist()
+    is_shown = ~(_find_perfect(scorer, statistics) | ranks.isnan())  # NaN: a metric has skipped the sentence
+    numbers: list[int] = order[is_shown[order]][:count].tolist()
     return numbers
 
 
@@ -117,7 +118,7 @@ def choose_sentences(loader: ScoredLoader, count: int) -> ChosenSentences:
     if ranked_by:
         rows = loader.rows[ranked_by]
         for number in find_worst(rows.statistics[: len(texts)], rows.scorer, _CANDIDATES * count):
-            worst[number] = texts[number]._replace(group=None, id=None)
+            worst[number] = texts[number]._replace(group=None, id=None, columns=None)
     return ChosenSentences(
         ranked_by,
         first=dict(enumerate(texts[:count])),
@@ -218,6 +219,8 @@ class Sample:
         """Each score with its name: ``"bleu 43.2"``."""
         described = []
         for name, score in self.scores.items():
+            if math.isnan(score):  # a metric has skipped the sentence
+                continue
             digits = 1 if self.percent[name] else 4
             described.append(f"{name} {score:.{digits}f}")
         return described

@@ -10,6 +10,8 @@ from typing import ClassVar
 import numpy as np
 from sacrebleu.metrics.ter import TER as SacreTER
 
+from lightning_bleu.core.settings import check_bool
+from lightning_bleu.evaluation.metrics.functions import SKIPPED
 from lightning_bleu.tasks.task_metric import Normalizer, TaskMetric, check_installed, normalize_text
 
 # Speech recognition
@@ -30,11 +32,15 @@ class ErrorRate(TaskMetric):
     aspects: ClassVar[Collection[str]]
     """What of a text that is not normalized changes the score, besides subwords."""
 
-    def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
+    def __init__(self, normalize: Normalizer | None = None, *, skip_empty: bool = False, percent: bool = False) -> None:
         check_installed(type(self).__name__, "rapidfuzz", "wer")
-        count = partial(count_errors, split=_SPLITS[self.unit], normalize=normalize)
-        options, signature = {"normalize": normalize}, {"unit": self.unit}
+        check_bool("skip_empty", skip_empty)
+        count = partial(count_errors, split=_SPLITS[self.unit], normalize=normalize, skip_empty=skip_empty)
+        options = {"normalize": normalize, "skip_empty": skip_empty}
+        signature = {"unit": self.unit, **({"empty": "skipped"} if skip_empty else {})}
         super().__init__(count, options, signature, percent=percent, sensitive_to=self.aspects)
+        if skip_empty:
+            self.column_names = (*self.column_names, SKIPPED)
 
 
 class WER(ErrorRate):
@@ -52,6 +58,8 @@ class WER(ErrorRate):
         normalize: applied to hypotheses and references before they are compared, such as ``str.lower``, or the
             ``EnglishTextNormalizer(tokenizer.english_spelling_normalizer)`` of Whisper. Samples and files have texts
             as they were.
+        skip_empty: leave out sentences none of whose references has a word after `normalize`, as scripts for Whisper
+            do. They have no score, and the report says how many they are.
         percent: score in percent.
 
     Raises:
@@ -86,6 +94,7 @@ class CER(ErrorRate):
 
     Args:
         normalize: see :class:`WER`.
+        skip_empty: see :class:`WER`; here, without a character.
         percent: score in percent.
 
     Raises:
@@ -109,14 +118,18 @@ def count_errors(
     *,
     split: Callable[[str], Sequence[str]],
     normalize: Normalizer | None,
+    skip_empty: bool = False,
 ) -> list[tuple[int, ...]]:
     """The errors of each hypothesis, the length of its closest reference, and its insertions, deletions, substitutions.
+
+    With `skip_empty`, whether it is skipped comes last.
 
     Args:
         hypotheses: the hypotheses.
         references: the references of each hypothesis.
         split: gives the words or characters of a text.
         normalize: applied to every text before; None for nothing.
+        skip_empty: count nothing for a hypothesis whose references are all empty.
 
     Example:
         >>> count_errors(["a b c", "a"], [["a x c", "a b d e f g"], [""]], split=str.split, normalize=None)
@@ -132,10 +145,14 @@ def count_errors(
             reference_items = split(normalize_text(reference, normalize))
             candidates.append((Levenshtein.distance(reference_items, items), len(reference_items), reference_items))
         errors, length, closest = min(candidates, key=_closeness)
+        if skip_empty and not any(length for _, length, _ in candidates):
+            rows.append((0, 0, 0, 0, 0, 1))
+            continue
         kinds = Counter[str]()
         if errors:
             kinds.update(edit.tag for edit in Levenshtein.editops(closest, items))
-        rows.append((errors, length, kinds["insert"], kinds["delete"], kinds["replace"]))
+        row = (errors, length, kinds["insert"], kinds["delete"], kinds["replace"])
+        rows.append((*row, 0) if skip_empty else row)
     return rows
 
 

@@ -11,7 +11,7 @@ from lightning_bleu.tasks.task_metric import Normalizer, TaskMetric, normalize_t
 
 
 class ExactMatch(TaskMetric):
-    """The share of hypotheses that equal one of their references.
+    """The share of hypotheses that equal one of their references, but for white space at both ends.
 
     Example:
         >>> from lightning_bleu import Evaluator
@@ -28,6 +28,10 @@ class ExactMatch(TaskMetric):
 
     Raises:
         TypeError: for options of the wrong type.
+
+    Notes:
+        ``exact_match`` of Hugging Face compares white space at the ends as well, so an answer that ends in a line break
+        is wrong there.
     """
 
     short_name = "exact_match"
@@ -40,14 +44,14 @@ class ExactMatch(TaskMetric):
 def find_exact(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, normalize: Normalizer | None
 ) -> list[bool]:
-    """Whether each hypothesis equals one of its references.
+    """Whether each hypothesis equals one of its references, but for white space at both ends.
 
     Example:
-        >>> find_exact(["a", "b"], [["x", "a"], ["a"]], normalize=None)
+        >>> find_exact(["a\\n", "b"], [["x", "a"], ["a"]], normalize=None)
         [True, False]
     """
     matches = []
     for hypothesis, references_of_it in zip(hypotheses, references):
-        answers = [normalize_text(reference, normalize) for reference in references_of_it]
-        matches.append(normalize_text(hypothesis, normalize) in answers)
+        answers = [normalize_text(reference, normalize).strip() for reference in references_of_it]
+        matches.append(normalize_text(hypothesis, normalize).strip() in answers)
     return matches

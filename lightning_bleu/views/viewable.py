@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from pathlib import Path
 from typing import overload
 
@@ -12,6 +13,21 @@ from lightning_bleu.views.text import to_text
 
 _MAX_BYTES = 2**20
 """The maximum size of a page."""
+
+
+def _replace(path: Path, page: str) -> None:
+    """Write a page. What cannot be written as a whole, as on a full disk, leaves the file as it was."""
+    if path.exists() and not path.is_file():  # such as /dev/stdout
+        path.write_text(page, encoding="utf-8")
+        return
+    place = path.resolve()  # a link stays one
+    new = place.with_name(f".{place.name[:100]}-{uuid.uuid4().hex}")
+    try:
+        new.write_text(page, encoding="utf-8")
+        new.replace(place)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
 
 
 class Viewable:
@@ -48,7 +64,7 @@ class Viewable:
             page = to_page(self.describe(examples))
         if path is None:
             return page
-        Path(path).expanduser().write_text(page, encoding="utf-8")
+        _replace(Path(path).expanduser(), page)
         return None
 
     def to_text(self, *, examples: int = 0) -> str:

@@ -17,7 +17,7 @@ from lightning_bleu.core.forms import IntArray
 from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.scoring import EvaluatorMetric
 from lightning_bleu.evaluation.input.outputs import Output, ReadOutput, check_given, read_output
-from lightning_bleu.evaluation.input.positions import Loader, length_of
+from lightning_bleu.evaluation.input.positions import Loader, find_own_order, length_of
 from lightning_bleu.evaluation.names import check_labels
 from lightning_bleu.evaluation.scores.sentences import Joined, LoaderShare, Share, join_shares
 
@@ -60,9 +60,10 @@ class LocalSentences:
     row_count: int = 0
     batch_count: int = 0
 
-    def find_given(self, output: Output) -> dict[str, bool]:
-        """Which fields a batch has. A ValueError if other batches of this loader differ."""
+    def find_given(self, output: Output, keys: Collection[str]) -> dict[str, bool]:
+        """Which fields and other keys a batch has. A ValueError if other batches of this loader differ."""
         given = {name: getattr(output, name) is not None for name in ("index", "source", "group", "id")}
+        given |= {key: key in output.columns for key in keys}
         check_given(self.loader.origin, [self.share.given or given, given], "for some batches")
         return given
 
@@ -130,6 +131,8 @@ class SentenceCollector:
         self._reserved = reserved
         self._locals = [LocalSentences(loader) for loader in loaders]
         self._skipped = 0
+        self._keys = sorted({key for metric in metrics.values() for key in metric.keys})
+        self._sent_keys = {key for metric in metrics.values() if metric.corpus_level for key in metric.keys}
         self._max_sent = math.inf if any(metric.corpus_level for metric in metrics.values()) else max_texts
         scores_texts = any(metric.columns == 0 for metric in metrics.values())
         self._max_kept = math.inf if scores_texts else max_texts
@@ -153,7 +156,7 @@ class SentenceCollector:
             batch_idx = self._next_batch_idx(local)
 
         # What can fail
-        read = read_output(output, loader.settings)
+        read = read_output(output, loader.settings, self._keys)
         if loader.labels is not None:
             local.share.seen_labels.update(read.groups or ())
             read = read.keep_groups(loader.labels)
@@ -161,8 +164,19 @@ class SentenceCollector:
             self._warn.about_all(read.batch.mistakes)
             local.batch_count += 1
             return
-        given = local.find_given(output)
+        given = local.find_given(output, self._keys)
+        fields = [name for name, is_given in given.items() if is_given]
+        for name, metric in self._metrics.items():
+            metric.check_fields(name, fields)
         positions = loader.find_positions(read.batch.positions, batch_idx, read.batch.sentence_count)
+        own_order = find_own_order(loader.dataloader) if loader.is_recorded and positions.values is None else ""
+        if own_order:
+            self._warn(
+                f"The sentences are written in the order of {own_order}, which may not be the order of the dataset: "
+                f"{loader.origin.give} their positions as 'index' {loader.origin.to} {loader.origin.name!r}, or "
+                f"{loader.origin.unshuffle}.",
+                "order",
+            )
         read = read._replace(batch=read.batch._replace(positions=positions.values)).select()
         labels = local.number_labels(read.groups or (), self._reserved)
         rows = _count(self._metrics, read, labels)
@@ -210,12 +224,23 @@ class SentenceCollector:
         of_texts = [name for name, metric in self._metrics.items() if not metric.columns and not metric.corpus_level]
         last_position = local.find_last_position(self._max_sent)
         texts = local.read_texts(math.inf if of_texts else last_position)
-        share.texts = {text.row: text.sentence for text in texts if text.position <= last_position}
+        share.texts = {text.row: self._to_sent(text.sentence) for text in texts if text.position <= last_position}
         if local.blocks:
             sentences = [text.sentence for text in texts]
             for name in of_texts:
                 share.answers[name] = self._metrics[name].score_texts(name, sentences)
         return share
+
+    def _to_sent(self, sentence: Sentence) -> Sentence:
+        """A sentence as it is sent to process 0: with the columns that are recorded, or needed there."""
+        if not sentence.columns:
+            return sentence
+        columns = sentence.columns.items()
+        return sentence._replace(
+            columns={
+                key: value for key, value in columns if key in self._sent_keys or isinstance(value, str | int | float)
+            }
+        )
 
 
 def _count(metrics: Mapping[str, EvaluatorMetric], read: ReadOutput, labels: Mapping[str, int]) -> torch.Tensor:

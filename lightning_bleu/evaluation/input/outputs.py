@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import compress
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from lightning_bleu.core.batch import (
     Batch,
     Sentence,
     Sources,
+    read_column,
     read_groups,
     read_ids,
     read_index,
@@ -35,6 +37,7 @@ class Origin(NamedTuple):
         name: what returns them, or what they are passed to.
         got, give, to: the words for it.
         owner: the class whose options the user has set.
+        unshuffle: how the order of the dataset can be kept.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Origin(NamedTuple):
     give: str = "return"
     to: str = "from"
     owner: str = "Evaluator"
+    unshuffle: str = "set shuffle=False"
 
 
 CALL = Origin("update", "got", "pass", "to")
@@ -68,6 +72,7 @@ class Output(NamedTuple):
         index: their positions in the dataset.
         group: the labels of their groups.
         id: what they are called, which is recorded and shown.
+        columns: other keys, which functions may take.
     """
 
     preds: Any
@@ -77,6 +82,7 @@ class Output(NamedTuple):
     index: Any = None
     group: Any = None
     id: Any = None
+    columns: Mapping[str, Any] = MappingProxyType({})
 
 
 class ReadOutput(NamedTuple):
@@ -88,6 +94,7 @@ class ReadOutput(NamedTuple):
         sources: their sources; None if there are none.
         groups: the labels of their groups; None if there are none.
         ids: what they are called; None if the step returned none.
+        columns: the values of the other keys that functions take, by key.
     """
 
     batch: Batch
@@ -95,6 +102,7 @@ class ReadOutput(NamedTuple):
     sources: Sources | None = None
     groups: list[str] | None = None
     ids: list[str | int] | None = None
+    columns: Mapping[str, list[Any]] = MappingProxyType({})
 
     @property
     def has_sentences(self) -> bool:
@@ -109,17 +117,20 @@ class ReadOutput(NamedTuple):
         sources = None if self.sources is None else self.sources.select(mask)
         groups = None if self.groups is None else list(compress(self.groups, mask))
         ids = None if self.ids is None else list(compress(self.ids, mask))
-        return ReadOutput(select_sentences(self.batch, mask), None, sources, groups, ids)
+        columns = {name: list(compress(values, mask)) for name, values in self.columns.items()}
+        return ReadOutput(select_sentences(self.batch, mask), None, sources, groups, ids, columns)
 
     def to_sentences(self) -> Iterator[Sentence]:
         """The sentences as text. Ids that nothing decodes are shown as numbers."""
         nothing = [None] * self.batch.sentence_count
         sources = nothing if self.sources is None else self.sources.lines()
         is_tokenized = not isinstance(self.batch.segments, Strings)
-        for (hypothesis, references), source, group, name in zip(
-            self.batch.texts(), sources, self.groups or nothing, self.ids or nothing
+        groups, ids = self.groups or nothing, self.ids or nothing
+        columns = [dict(zip(self.columns, values)) for values in zip(*self.columns.values())] or nothing
+        for (hypothesis, references), source, group, name, values in zip(
+            self.batch.texts(), sources, groups, ids, columns
         ):
-            yield Sentence(hypothesis, references, source, is_tokenized, group, name)
+            yield Sentence(hypothesis, references, source, is_tokenized, group, name, values)
 
     def keep_groups(self, labels: Collection[str]) -> ReadOutput:
         """The same with a mask that drops the sentences of other groups, and those without a label.
@@ -136,8 +147,8 @@ class ReadOutput(NamedTuple):
         return self._replace(mask=is_kept if self.mask is None else self.mask & is_kept)
 
 
-def read_output(output: Output, settings: Settings) -> ReadOutput:
-    """Read everything that a step returned; see :func:`read_batch`. Nothing is selected yet."""
+def read_output(output: Output, settings: Settings, keys: Collection[str] = ()) -> ReadOutput:
+    """Read what a step returned, with these other keys if it has them; see :func:`read_batch`. Nothing is selected."""
     batch = read_sentences(output.preds, output.target, settings)
     count = batch.sentence_count
     positions = read_index(output.index, count)
@@ -147,7 +158,8 @@ def read_output(output: Output, settings: Settings) -> ReadOutput:
     sources = None if output.source is None else read_sources(output.source, count, settings)
     groups = None if output.group is None else read_groups(output.group, count)
     ids = None if output.id is None else read_ids(output.id, count)
-    return ReadOutput(batch, mask, sources, groups, ids)
+    columns = {key: read_column(key, output.columns[key], count) for key in keys if key in output.columns}
+    return ReadOutput(batch, mask, sources, groups, ids, columns)
 
 
 def read_step(value: Any, step: str, origin: str, loader: str = "") -> Output:
@@ -165,10 +177,12 @@ def read_step(value: Any, step: str, origin: str, loader: str = "") -> Output:
 
     Example:
         >>> read_step({"preds": ["a"], "target": ["b"], "loss": 1.0}, "validation_step", "validation_step")
-        Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None, group=None, id=None)
+        Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None, group=None, id=None, \
+columns={'loss': 1.0})
     """
     if isinstance(value, Mapping) and {"preds", "target"} <= set(value):
-        return Output(**{name: value[name] for name in Output._fields if name in value})
+        fields = {name: value[name] for name in Output._fields[:-1] if name in value}
+        return Output(**fields, columns={name: of_name for name, of_name in value.items() if name not in fields})
     is_pair = isinstance(value, tuple | list) and len(value) == 2
     if is_pair and not _is_loss(value[0]):
         return Output(*value)

@@ -112,6 +112,23 @@ def shuffles(dataloader: Any) -> bool:
     return random or bool(getattr(sampler, "shuffle", False))
 
 
+def find_own_order(dataloader: Any) -> str:
+    """The class of a sampler that may have an order of its own, such as that of the lengths; empty if it has none.
+
+    Example:
+        >>> from torch.utils.data import DataLoader
+        >>> class Sorted(data.Sampler):
+        ...     def __iter__(self):
+        ...         return iter([2, 0, 1])
+        >>> find_own_order(DataLoader(range(3), sampler=Sorted())), find_own_order(DataLoader(range(3)))
+        ('Sorted', '')
+    """
+    batches = find_batches(dataloader)
+    sampler = getattr(dataloader if batches is None else batches, "sampler", None)
+    is_known = sampler is None or type(sampler).__module__.startswith(("torch.", "lightning", "pytorch_lightning"))
+    return "" if is_known else type(sampler).__name__
+
+
 def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
     """Which items of a batch count: all but those that the sampler added to make processes equal.
 
@@ -237,6 +254,7 @@ class Loader:
         origin: where the sentences come from, for error messages.
         order_needed_by: the option that needs the order of the sentences, for error messages; empty if none does.
         labels: the labels of the groups that are scored; None for all sentences.
+        is_recorded: whether its sentences are written to files.
     """
 
     name: str
@@ -245,6 +263,7 @@ class Loader:
     origin: Origin = CALL
     order_needed_by: str = ""
     labels: Collection[str] | None = None
+    is_recorded: bool = False
 
     @property
     def is_ignored(self) -> bool:
@@ -269,7 +288,7 @@ class Loader:
             raise ValueError(
                 f"{self.order_needed_by} needs to know which sentence is which, but a loader shuffles them: "
                 f"{origin.give} the position of each sentence in the dataset as 'index' {origin.to} {origin.name!r}, "
-                "or set shuffle=False"
+                f"or {origin.unshuffle}"
             )
         if process_count() == 1:
             return Positions(None)

@@ -40,6 +40,27 @@ def find_third(function: Callable[..., Any], name: str) -> tuple[inspect.Paramet
     return named, False
 
 
+def find_keys(function: Callable[..., Any]) -> tuple[list[str], list[str]]:
+    """The parameters of a metric that get the values of keys of a step, and those of them that are required.
+
+    They are all behind the first two but ``sources``. A third one that is positional is not required: it may take the
+    sources.
+
+    Example:
+        >>> find_keys(lambda hypotheses, references, third, db_id, *, weight=1: [])
+        (['third', 'db_id', 'weight'], ['db_id'])
+    """
+    try:
+        parameters = list(inspect.signature(_callee_of(function)).parameters.values())
+    except (TypeError, ValueError):  # of a builtin
+        return [], []
+    third, _ = find_third(function, "sources")
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    others = [parameter for parameter in parameters[2:] if parameter.kind in kinds and parameter.name != "sources"]
+    required = [parameter.name for parameter in others if parameter.default is parameter.empty and parameter != third]
+    return [parameter.name for parameter in others], required
+
+
 def _callee_of(function: Callable[..., Any]) -> Callable[..., Any]:
     """What has the parameters of a callable: of a module ``forward``, also if it is compiled or in a partial."""
     if isinstance(function, partial):

@@ -6,8 +6,9 @@ import contextlib
 import math
 import random
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,15 +19,20 @@ from torch import Tensor
 from lightning_bleu.core.batch import Batch, InputCounts, Sentence, Sources
 from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.forms import IntArray, kind_of
+from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.scoring import Component, EvaluatorMetric, RatioScorer, Report, format_in_unit, format_score
 from lightning_bleu.core.settings import check_bool, describe
-from lightning_bleu.evaluation.metrics.callables import call_with_third, find_third, name_function
+from lightning_bleu.evaluation.metrics.callables import call_with_third, find_keys, find_third, name_function
 from lightning_bleu.evaluation.names import Name, check_names
 
 _TEXT = "return strings (join tokens with spaces), or decode ids with the option decoder=tokenizer"
 """What to do about a metric that needs text."""
 _MAX_SHOWN = 200
 """The number of characters of a value that error messages show."""
+
+
+SKIPPED = "skipped"
+"""The last of the numbers of a sentence, for a metric that skips some: whether it is one of them."""
 
 
 class FunctionMetric(EvaluatorMetric):
@@ -45,7 +51,9 @@ class FunctionMetric(EvaluatorMetric):
 
     Args:
         function: takes a list of hypotheses, a list of references for each, and, with a parameter ``sources`` or a
-            third one without a default, a list of sources; all strings. It returns a number per sentence (a list, an
+            third one without a default, a list of sources; all strings. A parameter with the name of another key that
+            the step returns, such as ``db_id``, gets a list of its values, one per sentence; without a default, the
+            key is required. It returns a number per sentence (a list, an
             array, or a tensor), whose mean is the score; a pair per sentence (shape ``(sentences, 2)``), such as errors
             and words, whose sums are divided; a dict of these, for several scores; or None, for no score.
         higher_is_better: whether higher numbers are better; None if neither is, as for a length. For a function that
@@ -93,13 +101,18 @@ class FunctionMetric(EvaluatorMetric):
         self.scale = True if self.percent else None
         third, _ = find_third(function, "sources")
         self.takes_sources = third is not None
-        self._needs_sources = third is not None and third.default is third.empty
+        self._third = third
+        self.warn_once = WarnOnce()
+        self.keys, self._required_keys = find_keys(function)
 
-    def __call__(self, hypotheses: Sequence[str], references: Sequence[Any], sources: Any = None) -> Any:
-        """Call the function, with the sources if there are any and it takes them."""
-        if sources is None:
-            return self.function(hypotheses, references)
-        return call_with_third(self.function, "sources", hypotheses, references, sources)
+    def __call__(
+        self, hypotheses: Sequence[str], references: Sequence[Any], sources: Any = None, **columns: Sequence[Any]
+    ) -> Any:
+        """Call the function, with the sources if there are any and it takes them, and with the values of other keys."""
+        function = partial(self.function, **columns) if columns else self.function
+        if sources is None or (self._third is not None and self._third.name in columns):
+            return function(hypotheses, references)
+        return call_with_third(function, "sources", hypotheses, references, sources)
 
     def __deepcopy__(self, memo: object) -> FunctionMetric:
         """Return self: the function may be a large model."""
@@ -134,11 +147,25 @@ class FunctionMetric(EvaluatorMetric):
         key = Name(name, score=score_name).key
         return FunctionScorer(key, direction, self.scale, self.perfect, settings, self.over_zero, metric=self)
 
+    def check_fields(self, name: str, fields: Collection[str]) -> None:
+        """Raise a ValueError if a batch has no sources, or lacks a key, that the function needs."""
+        third = self._third
+        needs_third = third is not None and third.default is third.empty
+        if third is not None and needs_third and not {"source", third.name} & {*fields}:
+            raise ValueError(
+                f"the metric {name!r} takes sources: give a 'source', or remove its third parameter. (Or give "
+                f"{third.name!r}, if that is a key of the step.)"
+            )
+        for key in self._required_keys:
+            if key not in fields:
+                raise ValueError(
+                    f"the metric {name!r} takes {key!r}, and the batch has none: return it from the step, one value "
+                    "per sentence, or give the parameter a default"
+                )
+
     def count_batch(self, name: str, batch: Batch, sources: Sources | None) -> IntArray:
         """Nothing yet. An error for a batch that the function cannot score."""
         check_text(name, batch)
-        if sources is None and self._needs_sources:
-            raise ValueError(f"the metric {name!r} takes sources: give a 'source', or remove its third parameter")
         if sources is not None and self.takes_sources and sources.kind not in ("strings", "empty"):
             raise TypeError(f"the metric {name!r} takes sources as text, got {sources.kind}: {_TEXT}")
         return super().count_batch(name, batch, sources)
@@ -181,7 +208,9 @@ class FunctionScore(Report):
         return {name: value for name, value in self.sums.items() if isinstance(value, int)}
 
     def __str__(self) -> str:
-        return f"{self.name} = {format_score(self.score, self.percent)}"
+        skipped = self.sums.get(SKIPPED)
+        suffix = f" (skipped: {skipped:,} without a reference)" if skipped else ""
+        return f"{self.name} = {format_score(self.score, self.percent)}{suffix}"
 
     def __repr__(self) -> str:
         return f"FunctionScore({format_in_unit(self.score, self.percent)}, {to_line(self.name, _REPR_NAME)})"
@@ -202,6 +231,13 @@ class FunctionScorer(RatioScorer):
         """The number of numbers of a sentence: a pair, and what explains it."""
         return max(2, len(self.metric.column_names))
 
+    def score_sentences(self, statistics: Tensor) -> Tensor:
+        """The scores of sentences; NaN for those that are skipped."""
+        scores = super().score_sentences(statistics)
+        if SKIPPED in self.metric.column_names:
+            scores = scores.masked_fill(statistics[..., -1] > 0, math.nan)
+        return scores
+
     def report(self, sums: Tensor, inputs: InputCounts | None) -> FunctionScore:
         """The score with its name and its signature."""
         signature = None if inputs is None else self.metric.signature(inputs)
@@ -218,7 +254,7 @@ class FunctionScorer(RatioScorer):
         sums = report.sums
         _, denominator, *names = self.metric.column_names
         components = []
-        for name in names:
+        for name in filter(SKIPPED.__ne__, names):
             share = sums[name] / sums[denominator] if sums[denominator] else 0.0
             components.append(
                 Component(
@@ -254,9 +290,11 @@ def call_function(name: str, metric: FunctionMetric, sentences: Sequence[Sentenc
     references = [list(sentence.references) for sentence in sentences]
     sources = [sentence.source for sentence in sentences]
     has_sources = any(source is not None for source in sources)
+    given = (sentences[0].columns or {}) if sentences else {}
+    columns = {key: [(sentence.columns or {})[key] for sentence in sentences] for key in metric.keys if key in given}
     try:
         with untouched():
-            value = metric(hypotheses, references, sources if has_sources else None)
+            value = metric(hypotheses, references, sources if has_sources else None, **columns)
     except Exception as error:
         with_sources = " and sources" if has_sources and metric.takes_sources else ""
         called = f"called with {len(hypotheses)} hypotheses, a list of references for each{with_sources}"
@@ -264,13 +302,25 @@ def call_function(name: str, metric: FunctionMetric, sentences: Sequence[Sentenc
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        return {"": _read_rows(name, value, sentences, metric)}
+        rows = _read_rows(name, value, sentences, metric)
+        if metric.higher_is_better is True and not rows[..., 0].any() and _has_match(sentences):
+            metric.warn_once(
+                f"The metric {name!r} is 0 for all sentences, although a hypothesis equals its reference: it gets a "
+                "list of references for each hypothesis, so compare with references[0]."
+            )
+        return {"": rows}
     if not value:
         raise TypeError(f"the metric {name!r} must return scores by name, got {repr(value)[:_MAX_SHOWN]}")
     check_names(f"scores of {name!r}", [*value])
     return {
         score: _read_rows(Name(name, score=score).key, numbers, sentences, metric) for score, numbers in value.items()
     }
+
+
+def _has_match(sentences: Sequence[Sentence]) -> bool:
+    """Whether each sentence has one reference, and some hypothesis equals it."""
+    has_one_each = all(len(sentence.references) == 1 for sentence in sentences)
+    return has_one_each and any(sentence.hypothesis == sentence.references[0] != "" for sentence in sentences)
 
 
 def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], metric: FunctionMetric) -> Tensor:

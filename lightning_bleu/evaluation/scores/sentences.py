@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.utils.data import IterableDataset
 
 from lightning_bleu.core import packed_rows
 from lightning_bleu.core.batch import InputCounts, Sentence
@@ -201,9 +202,9 @@ def _entries_of(loader: str, labels: Iterable[str]) -> set[str]:
 
     Example:
         >>> sorted(_entries_of("news", ["de"])), _entries_of("", ["de"])
-        (['news', 'news/de'], {'de'})
+        (['de', 'news', 'news/de'], {'de'})
     """
-    return {loader, *(f"{loader}/{label}" for label in labels)} if loader else {*labels}
+    return {loader, *labels, *(f"{loader}/{label}" for label in labels)} if loader else {*labels}
 
 
 def join_shares(
@@ -238,6 +239,7 @@ def join_shares(
             joined.append(sentences)
             if not is_in_order:
                 reasons = [reason or _REORDERED for reason in reasons]
+            mistakes += _suspect_workers(loader, sentences)
         seen_labels[loader.name] = set().union(*(share.seen_labels for share in of_loader))
         mistakes += _describe_unknown(loader, reasons)
     if any(metric.takes_sources for metric in metrics.values()):
@@ -345,6 +347,22 @@ def _number_members(group_numbers: Tensor, labels: Sequence[str]) -> dict[str, l
         if len(numbers):
             groups[label] = numbers.tolist()
     return groups
+
+
+def _suspect_workers(loader: Loader, sentences: Sentences) -> Iterator[Mistake]:
+    """An iterable dataset that every worker of its loader reads as a whole."""
+    workers = getattr(loader.dataloader, "num_workers", 0)
+    if workers < 2 or sentences.index is not None or not isinstance(loader.dataloader.dataset, IterableDataset):
+        return
+    _, counts = packed_rows.checksums_of(sentences.identity).unique(return_counts=True)  # type: ignore[no-untyped-call]
+    if (counts % workers == 0).all():
+        yield (
+            f"workers of {loader.name}",
+            f"Each sentence was there at least {workers} times, and the loader has {workers} workers: each of them "
+            "reads the whole iterable dataset. Let it deal its items with torch.utils.data.get_worker_info(), or "
+            f"{loader.origin.give} the position of each sentence as 'index' {loader.origin.to} {loader.origin.name!r}: "
+            "then it counts once.",
+        )
 
 
 def _describe_unknown(loader: Loader, reasons: Sequence[str]) -> Iterator[Mistake]:

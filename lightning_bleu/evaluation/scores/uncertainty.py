@@ -390,6 +390,8 @@ def _is_saved_loader(saved: Any) -> bool:
     """Whether a value has what :func:`to_saved` returns for a loader."""
     if not isinstance(saved, Mapping) or not isinstance(saved.get("settings"), Mapping):
         return False
+    if any(isinstance(value, torch.Tensor) for value in saved["settings"].values()):
+        return False
     identity, statistics = saved.get("identity"), saved.get("statistics")
     if not isinstance(identity, torch.Tensor) or not isinstance(statistics, torch.Tensor):
         return False

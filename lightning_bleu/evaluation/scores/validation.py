@@ -276,7 +276,7 @@ def _add_means(scored: Sequence[Scored]) -> list[Scored]:
         scores_of_loader = [score for score in scored if score.name.loader == loader]
         groups = [score for score in scores_of_loader if score.name.group]
         with_means += scores_of_loader
-        if groups:
+        if len(groups) > 1:
             with_means.append(_average(groups[0].name._replace(group=MEAN), groups))
     named_loaders = [score for score in scored if score.name.loader and not score.name.group]
     if named_loaders:
@@ -338,8 +338,7 @@ def _score_sum(
         optional: the names of components to compute besides the default ones; no components when None.
     """
     if not scorer.is_defined(sums):
-        if sums.any():  # it is no mistake if 0/0 has no score
-            yield _describe_undefined(name)
+        yield _describe_undefined(name)
         return
     report = scorer.report(sums, None if rows is None else rows.input_counts)
     components = [] if optional is None else scorer.components(report, optional=bool(optional))
