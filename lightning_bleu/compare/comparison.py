@@ -234,7 +234,10 @@ class Comparison(Viewable):
         for number in find_worst(rows[metric].statistics, rows[metric].scorer, len(self.texts.references)):
             hypothesis, references = self.texts.hypotheses[system][number], self.texts.references[number]
             sentences[number] = Sentence(hypothesis, references, self._source(number))
-        return score_samples(drop_repeats(sentences, count), rows, self.bleu_settings)
+        chosen, ids = drop_repeats(sentences, count), self.texts.ids
+        if ids is not None:
+            chosen = {number: Sentence(*sentence[:3], id=ids[number]) for number, sentence in chosen.items()}
+        return score_samples(chosen, rows, self.bleu_settings)
 
     def count_changed(self, metric: str, system: str) -> ChangeCounts:
         """How many sentences a system translates better than the baseline, equally well, and worse.

@@ -24,6 +24,7 @@ class RecordedValidation:
         epoch: the epoch; None if it is unknown.
         scores: its scores in ``scores.json``, by logged name.
         folders: the folders of its sentences, by the names of the loaders.
+        sentences: the numbers of its sentences, by the same names.
         findings: what stands out in its texts.
     """
 
@@ -32,12 +33,20 @@ class RecordedValidation:
     epoch: float | None
     scores: Mapping[str, dict[str, Any]]
     folders: Mapping[str, Path]
+    sentences: Mapping[str, int]
     findings: Sequence[Finding]
 
     def score(self, key: str) -> float | None:
         """The score with a logged name; None if there is none."""
         line = self.scores.get(key)
         return None if line is None else line["score"]
+
+    def basis(self, key: str) -> Any:
+        """What validations must share so that their scores can be compared: metric, settings, unit, sentences."""
+        line = self.scores[key]
+        members = [self.scores[member] for member in line["mean_of"] if member in self.scores] or [line]
+        described = [[one[name] for name in ("key", "class", "settings", "percent")] for one in members]
+        return described, [self.sentences.get(one["loader"] or "") for one in members]
 
 
 def read_validations(run: Path) -> list[RecordedValidation]:
@@ -66,6 +75,7 @@ def read_validations(run: Path) -> list[RecordedValidation]:
 def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any]) -> RecordedValidation:
     """A validation, with what the one before it has of other loaders at the same step."""
     folders = {loader["name"]: loader["folder"] for loader in later["loaders"]}
+    sentences = {loader["name"]: loader["sentences"] for loader in later["loaders"]}
     findings = []
     for loader in later["loaders"]:
         findings += [Finding(finding["key"], finding["message"], loader["name"]) for finding in loader["findings"]]
@@ -73,22 +83,9 @@ def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any]) -> Reco
     if earlier is not None:
         findings = [finding for finding in earlier.findings if finding.where not in folders] + findings
         lines = {**earlier.scores, **lines}
-        for key, line in lines.items():
-            if line["loader"] is None:
-                members = dict.fromkeys([*earlier.scores.get(key, line)["mean_of"], *line["mean_of"]])
-                lines[key] = _average(line, [lines[member] for member in members if member in lines])
         folders = {**earlier.folders, **folders}
-    return RecordedValidation(later["stage"], later["step"], later["epoch"], lines, folders, findings)
-
-
-def _average(mean: dict[str, Any], lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A mean over loaders; computed again if it is that of other scores than these."""
-    keys = [line["key"] for line in lines]
-    if mean["mean_of"] == keys:
-        return mean
-    values = [line["score"] for line in lines]
-    value = None if None in values or not values else math.fsum(values) / len(values)
-    return {**mean, "mean_of": keys, "score": value, "interval": None, "comparison": None}
+        sentences = {**earlier.sentences, **sentences}
+    return RecordedValidation(later["stage"], later["step"], later["epoch"], lines, folders, sentences, findings)
 
 
 def is_test(stage: str) -> bool:
@@ -103,15 +100,19 @@ def find_main_key(validations: Sequence[RecordedValidation]) -> str:
     return min(keys, key=len, default="")  # those of loaders, groups, and scores are longer
 
 
+def find_comparable(validations: Sequence[RecordedValidation], key: str) -> list[RecordedValidation]:
+    """The validations whose scores can be compared with that of the latest one."""
+    scored = [validation for validation in validations if validation.score(key) is not None]
+    return [validation for validation in scored if validation.basis(key) == scored[-1].basis(key)]
+
+
 def find_best(validations: Sequence[RecordedValidation], key: str) -> RecordedValidation | None:
-    """The validation with the best score; None if there is none, or if neither higher nor lower is better."""
+    """The best of the validations that can be compared with the latest one; None for a score without a direction."""
     best = None
     best_gain = -math.inf
-    for validation in validations:
-        score = validation.score(key)
-        if score is None or validation.scores[key]["higher_is_better"] is None:
-            continue
-        gain = score if validation.scores[key]["higher_is_better"] else -score
+    for validation in find_comparable(validations, key):
+        line = validation.scores[key]
+        gain = line["score"] * {True: 1, False: -1, None: math.nan}[line["higher_is_better"]]
         if gain > best_gain:
             best, best_gain = validation, gain
     return best

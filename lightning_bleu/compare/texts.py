@@ -29,6 +29,7 @@ class SystemTexts(NamedTuple):
         sources: the source of each sentence; None if there are none.
         files: the files and folders of the systems that have one.
         has_own_references: whether the references are those of the systems.
+        ids: what a record calls each sentence; None if none does.
     """
 
     hypotheses: Mapping[str, list[str]]
@@ -36,6 +37,7 @@ class SystemTexts(NamedTuple):
     sources: list[str] | None
     files: Mapping[str, Path]
     has_own_references: bool = False
+    ids: list[str] | None = None
 
 
 def read_systems(systems: Mapping[str, Any], references: Any, sources: Any) -> SystemTexts:
@@ -66,7 +68,9 @@ def read_systems(systems: Mapping[str, Any], references: Any, sources: Any) -> S
     if references is None:
         references = _find_shared("references", files, recorded)
     sources = _find_shared("sources", files, recorded) if sources is None else _read_lines("sources", sources)
-    texts = SystemTexts(hypotheses, _read_references(references), sources, files, has_own_references)
+    named = [lines for lines in recorded.values() if lines and lines[0]["id"] is not None]
+    ids = [str(line["id"]) for line in named[0]] if named else None
+    texts = SystemTexts(hypotheses, _read_references(references), sources, files, has_own_references, ids)
     _check_counts(texts)
     return texts
 

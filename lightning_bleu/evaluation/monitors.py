@@ -41,7 +41,7 @@ def describe_number(logged: str, naming: Naming, metrics: Mapping[str, Evaluator
         >>> from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
         >>> metrics = read_metrics(CorpusBLEU(percent=True))
         >>> describe_number("val_bleu/news/difference", Naming(), metrics)
-        LoggedNumber(higher_is_better=True, unit=None)
+        LoggedNumber(higher_is_better=True, unit=None, function='')
     """
     scorers = {name: known_scorers(name, metric) for name, metric in metrics.items()}
     components: dict[str, dict[str, Component]] = {}

@@ -206,9 +206,10 @@ def _list_contents(validation: Validation, step: int, epoch: float | None) -> di
     for loader in validation.loaders:
         folder = name_folder(Path(), loader.name)
         texts = list_texts(loader.sentences.texts)
-        has_line_breaks = any(_to_line(text) != text for lines in texts.values() for text in lines)
+        has_changed_lines = any(_to_line(text) != text for lines in texts.values() for text in lines)
         findings = [{"key": key, "message": message} for key, message, _ in validation.findings_in(loader.name)]
-        loaders.append({"name": loader.name, "line_breaks": has_line_breaks, "findings": findings})
+        described = {"name": loader.name, "sentences": len(loader.sentences), "changed_lines": has_changed_lines}
+        loaders.append({**described, "findings": findings})
         texts[SENTENCES] = [_to_json(line) for line in _list_sentences(loader)]
         for name, lines in texts.items():
             contents[(folder / name).as_posix()] = _to_text(lines)
@@ -291,9 +292,9 @@ def _to_json(value: Any) -> str:
 
 
 def _to_text(lines: Sequence[str]) -> bytes:
-    # A lone surrogate cannot be encoded, so it is replaced.
-    return "".join(f"{_to_line(line)}\n" for line in lines).encode(errors="replace")
+    return "".join(f"{_to_line(line)}\n" for line in lines).encode()
 
 
 def _to_line(text: str) -> str:
-    return " ".join(text.splitlines())
+    """A text without line breaks, and without lone surrogates, which cannot be encoded."""
+    return " ".join(text.splitlines()).encode(errors="replace").decode()

@@ -15,7 +15,7 @@ _MAX_BYTES = 2**20
 """The maximum size of a page."""
 
 
-def _replace(path: Path, page: str) -> None:
+def _write_whole(path: Path, page: str) -> None:
     """Write a page. What cannot be written as a whole, as on a full disk, leaves the file as it was."""
     if path.exists() and not path.is_file():  # such as /dev/stdout
         path.write_text(page, encoding="utf-8")
@@ -64,7 +64,7 @@ class Viewable:
             page = to_page(self.describe(examples))
         if path is None:
             return page
-        _replace(Path(path).expanduser(), page)
+        _write_whole(Path(path).expanduser(), page)
         return None
 
     def to_text(self, *, examples: int = 0) -> str:

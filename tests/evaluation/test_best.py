@@ -211,7 +211,8 @@ def test_nothing_is_compared_if_only_groups_have_a_score() -> None:
     evaluator = Evaluator({"balance": balance}, compare_to="best")
     evaluator.start()
     evaluator.update(["a", "b"], ["a", "b"], group=["x", "y"])
-    results = evaluator.finish(0)
+    with pytest.warns(UserWarning, match="^'balance' is a ratio whose denominator is 0"):
+        results = evaluator.finish(0)
     assert {*results} == {"val_balance/x", "val_balance/y", "val_balance/mean"}
     assert all(result.comparison is None for result in results.values())
 

@@ -157,5 +157,4 @@ def test_a_metric_whose_result_lacks_a_score_for_a_group_has_none_there() -> Non
         "val_x/mean/count": 1.5,
         "val_x/longest": 5,
         "val_x/fr/longest": 5,
-        "val_x/mean/longest": 5,
     }

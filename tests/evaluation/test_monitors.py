@@ -32,10 +32,11 @@ def suspect(*callbacks: Any) -> list[str]:
 def preference(callback: Any, right: str) -> str:
     """The warning about a callback whose mode should be another one."""
     worse, better = ("low", "higher") if right == "max" else ("high", "lower")
-    return (
-        f"{type(callback).__name__}(monitor={callback.monitor!r}, mode={callback.mode!r}) prefers a {worse} score, "
-        f"but {better} is better: set mode={right!r}."
-    )
+    prefers = f"{type(callback).__name__}(monitor={callback.monitor!r}, mode={callback.mode!r}) prefers a {worse} score"
+    if "page" in callback.monitor and not callback.monitor.endswith("low"):
+        other = f"FunctionMetric(page, higher_is_better={right == 'min'})"
+        return f"{prefers}, but for a function, {better} is better: set mode={right!r}, or pass {other}."
+    return f"{prefers}, but {better} is better: set mode={right!r}."
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_without_sentences_there_is_no_result(nothing: dict[str, Any], grouped: 
         outcome = evaluator.score(started)
         validation = started.validation
         assert validation is not None
-        names = ["/talks", "/talks/b", "/talks/mean", ""] if grouped else ["/talks", ""]
+        names = ["/talks", "/talks/b", ""] if grouped else ["/talks", ""]
         expected = [f"val_{name}{loader}" for name in "xy" for loader in names] if has_others else []
         assert [*validation.results] == expected
         assert bool(validation.numbers) is has_others
@@ -136,7 +136,8 @@ def test_labels_change_no_other_number() -> None:
             outcome.append({name: results[f"val_{name}"] for name in metrics})
         outcomes.append(outcome)
         if group is not None:
-            names = ["", *(f"/{label}" for label in sorted(set(group))), "/mean"]
+            groups = sorted(set(group))
+            names = ["", *(f"/{label}" for label in groups), *(["/mean"] if len(groups) > 1 else [])]
             assert [*results] == [f"val_{name}{label}" for name in metrics for label in names]
     assert outcomes[0] == outcomes[1] == outcomes[2] == outcomes[3]
     assert outcomes[0][1]["bleu"].comparison is not None
@@ -193,7 +194,7 @@ class Clash(NamedTuple):
     metrics: dict[str, Any]
     logged: str
     naming: Naming = Naming("eval", "{stage}_{metric}", "_")
-    group: str | None = None
+    groups: tuple[str, ...] = ()
 
 
 CLASHES = {
@@ -201,14 +202,15 @@ CLASHES = {
     "a component": Clash({"bleu": BLEU}, {"bleu": BLEU, "bleu_precision_1": exact}, "eval_bleu_precision_1"),
     "an interval": Clash({"f": exact}, {"f": exact, "f_low": exact}, "eval_f_low"),
     "a comparison": Clash({"f": exact}, {"f_p_value": exact, "f": exact}, "eval_f_p_value"),
-    "a group and a score": Clash({"f": share}, {"f": shares}, "val_f/news/l", Naming(), "news"),
-    "a mean and a group": Clash({"f": exact}, {"f": exact, "f_mean": exact}, "eval_f_mean", group="x"),
+    "a group and a score": Clash({"f": share}, {"f": shares}, "val_f/news/l", Naming(), ("news",)),
+    "a mean and a group": Clash({"f": exact}, {"f": exact, "f_mean": exact}, "eval_f_mean", groups=("x", "y")),
 }
 
 
 def run_once(evaluator: Evaluator, clash: Clash, preds: list[str]) -> dict[str, Result]:
     """A validation of one loader."""
-    output = Output(preds, REFERENCES, group=clash.group and [clash.group] * len(preds))
+    groups = [clash.groups[number % len(clash.groups)] for number in range(len(preds))] if clash.groups else None
+    output = Output(preds, REFERENCES, group=groups)
     return dict(validate(evaluator, {"": output}, clash.naming).results)
 
 

@@ -88,7 +88,7 @@ def test_texts_have_a_line_per_sentence_and_sentences_are_exact(
     ]
     assert [sentence.get("source") for sentence in sentences] == (sources or [None] * len(hypotheses))
     (loader,) = json.loads(written["scores.json"])["loaders"]
-    assert loader["line_breaks"] == any(len(f"{text}.".splitlines()) > 1 for text in hypotheses)
+    assert loader["changed_lines"] == any(len(f"{text}.".splitlines()) > 1 for text in hypotheses)
 
 
 def test_a_sentence_has_what_its_validation_has(tmp_path: Path) -> None:

@@ -351,7 +351,7 @@ def test_a_record_has_their_settings_from_which_systems_are_compared(tmp_path: P
     assert re.fullmatch(
         r"nrefs:1\|unit:words\|normalize:no\|rapidfuzz:[\d.]+\|lightning_bleu:[\d.a-z]+", lines["val_wer"]["signature"]
     )
-    assert lines["val_wer"]["settings"] == {"higher_is_better": False, "normalize": None}
+    assert lines["val_wer"]["settings"] == {"higher_is_better": False, "normalize": None, "skip_empty": False}
     assert lines["val_exact_match"]["signature"].startswith("nrefs:1|normalize:no|lightning_bleu:")
 
 
@@ -454,5 +454,5 @@ def test_a_configuration_file_of_lightning_cli_can_have_them() -> None:
     parser = jsonargparse.ArgumentParser(exit_on_error=False)
     parser.add_class_arguments(Evaluator, "evaluator")
     made = parser.instantiate_classes(parser.parse_object({"evaluator": {"metrics": config}})).evaluator.metrics
-    assert made["wer"].options == {"normalize": normalize_as_squad}
+    assert made["wer"].options == {"normalize": normalize_as_squad, "skip_empty": False}
     assert made["rouge"].options["keys"] == ("rouge1",)

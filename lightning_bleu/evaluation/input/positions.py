@@ -117,11 +117,8 @@ def find_own_order(dataloader: Any) -> str:
 
     Example:
         >>> from torch.utils.data import DataLoader
-        >>> class Sorted(data.Sampler):
-        ...     def __iter__(self):
-        ...         return iter([2, 0, 1])
-        >>> find_own_order(DataLoader(range(3), sampler=Sorted())), find_own_order(DataLoader(range(3)))
-        ('Sorted', '')
+        >>> find_own_order(DataLoader(range(3), sampler=[2, 0, 1])), find_own_order(DataLoader(range(3)))
+        ('list', '')
     """
     batches = find_batches(dataloader)
     sampler = getattr(dataloader if batches is None else batches, "sampler", None)
