@@ -88,3 +88,7 @@ def test_a_function_that_takes_a_list_of_references_for_one_is_told_so() -> None
     evaluator.update(["a", "b"], ["a", "c"])
     with pytest.warns(UserWarning, match=r"'same' is 0 for all sentences.*compare with references\[0\]"):
         evaluator.finish(1)
+    others = Evaluator({"empty": lambda hypotheses, references: [float(line == "") for line in hypotheses]})
+    others.start()
+    others.update(["a", "b"], ["a", "c"])
+    others.finish(1)  # a 0 that is right: no warning

@@ -303,9 +303,9 @@ def call_function(name: str, metric: FunctionMetric, sentences: Sequence[Sentenc
         return None
     if not isinstance(value, Mapping):
         rows = _read_rows(name, value, sentences, metric)
-        if metric.higher_is_better is True and not rows[..., 0].any() and _has_match(sentences):
+        if not rows[..., 0].any() and _expects_strings(metric, sentences):
             metric.warn_once(
-                f"The metric {name!r} is 0 for all sentences, although a hypothesis equals its reference: it gets a "
+                f"The metric {name!r} is 0 for all sentences, and would not be if references were strings: it gets a "
                 "list of references for each hypothesis, so compare with references[0]."
             )
         return {"": rows}
@@ -317,10 +317,16 @@ def call_function(name: str, metric: FunctionMetric, sentences: Sequence[Sentenc
     }
 
 
-def _has_match(sentences: Sequence[Sentence]) -> bool:
-    """Whether each sentence has one reference, and some hypothesis equals it."""
-    has_one_each = all(len(sentence.references) == 1 for sentence in sentences)
-    return has_one_each and any(sentence.hypothesis == sentence.references[0] != "" for sentence in sentences)
+def _expects_strings(metric: FunctionMetric, sentences: Sequence[Sentence]) -> bool:
+    """Whether a function that gives 0 to a right hypothesis does not do so if its reference is a string, not a list."""
+    right = [sentence.hypothesis for sentence in sentences if sentence.references == [sentence.hypothesis]]
+    if not right or metric.keys:
+        return False
+    try:
+        with untouched():
+            return bool(_to_numbers(metric.function(right[:1], right[:1])).any())
+    except Exception:
+        return False
 
 
 def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], metric: FunctionMetric) -> Tensor:
