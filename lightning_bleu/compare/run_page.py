@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightning_bleu.compare.comparison_page import describe_worst
-from lightning_bleu.compare.recorded_validations import RecordedValidation, choose_validation, find_main_key, is_test
+from lightning_bleu.compare.recorded_validations import (
+    RecordedValidation,
+    choose_validation,
+    find_comparable,
+    find_main_key,
+    is_test,
+)
 from lightning_bleu.compare.systems import compare_texts
 from lightning_bleu.compare.texts import read_systems
 from lightning_bleu.core.scoring import describe_directions, format_in_unit
@@ -38,7 +44,8 @@ def _describe_stage(run: RecordedRun, stage: str) -> list[Block]:
     validations = run.of_stage(stage)
     main_key = find_main_key(validations)
     keys = list(dict.fromkeys(key for validation in validations for key in validation.scores))
-    keys.sort(key=lambda key: key != main_key)  # stable: the overall score comes first
+    lines = {key: line for validation in validations for key, line in validation.scores.items()}
+    keys.sort(key=lambda key: (key != main_key, lines[key]["group"] is not None, bool(lines[key]["loader"])))
     shown = keys[:_MAX_COLUMNS]
     best = {} if is_test(stage) else {key: run.best(key) for key in keys}
     blocks: list[Block] = []
@@ -77,10 +84,13 @@ def _validation_table(
     missing: int,
 ) -> Table:
     """A row per validation."""
-    header = ["step", "epoch", *keys]
+    has_counts = len({tuple(validation.sentences.items()) for validation in validations}) > 1
+    header = ["step", "epoch", *(["sentences"] if has_counts else []), *keys]
     rows = []
     for validation in validations[-MAX_ROWS:]:
         row: list[TableCell] = [f"{validation.step:,}", "" if validation.epoch is None else f"{validation.epoch:g}"]
+        if has_counts:
+            row.append(f"{sum(validation.sentences.values()):,}")
         for key in keys:
             text = _format_score(validation, key)
             is_best = len(validations) > 1 and best.get(key) is validation
@@ -97,6 +107,8 @@ def _describe_columns(validations: Sequence[RecordedValidation], keys: Sequence[
     note = describe_directions({key: line["higher_is_better"] for key, line in lines.items()})
     if len(validations) > 1:
         note += " *: the best."
+    if any(len(find_comparable(validations, key)) < sum(key in one.scores for one in validations) for key in keys):
+        note += " It is one of those with the settings and the sentences of the latest validation."
     if missing > 0:
         note += f" {missing:,} more scores are in the record."
     if len(validations) > MAX_ROWS:
