@@ -112,8 +112,8 @@ class BLEUCallback(pl.Callback):
     @property
     def state_key(self) -> str:
         """Keeps the states of callbacks with different names apart."""
-        naming = self.evaluator.namings["val"]
-        return self._generate_state_key(names=[naming.tag(name) for name in sorted(self.evaluator.metrics)])
+        evaluator = self.evaluator
+        return self._generate_state_key(log_name=evaluator.options.log_name, metrics=sorted(evaluator.metrics))
 
     def state_dict(self) -> dict[str, Any]:
         """The best validations, to save in a checkpoint; see :meth:`Evaluator.state_dict`."""
@@ -172,12 +172,10 @@ class BLEUCallback(pl.Callback):
     ) -> None:
         """Remember which step and epoch the weights of a module are from, and validate from the beginning."""
         states = checkpoint.get("callbacks", {})
-        is_lost = self.state_key not in states and any(key.startswith(type(self).__qualname__) for key in states)
-        if is_lost and self._is_fit and self.evaluator.options.compare_to is not None:
-            self.evaluator.warn_once(
-                "The checkpoint has the best validation of a BLEUCallback with other metrics or another log_name, so "
-                "the next validation counts as the first."
-            )
+        if self.state_key not in states:  # the best is known by the name of its score: it may be that of other metrics
+            others = [state for key, state in states.items() if key.startswith(f"{type(self).__qualname__}{{")]
+            best = {name: saved for state in others for name, saved in state.get("best", {}).items()}
+            self.load_state_dict({**others[0], "best": best} if others else {})
         restart_validation(checkpoint)
         step = checkpoint.get("global_step", trainer.global_step)
         self._loaded = id(pl_module), step, checkpoint.get("epoch")

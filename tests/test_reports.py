@@ -173,9 +173,9 @@ def test_two_callbacks_with_different_metrics_need_no_other_names(tmp_path: Path
     keys = {callback.state_key for callback in callbacks}
     assert len(keys) == 2
     saved = {callback.state_key: callback.state_dict() for callback in callbacks}
-    other = BLEUCallback(CorpusCHRF(), compare_to="best")
-    with pytest.warns(UserWarning, match="so the next validation counts as the first"):
-        other.on_load_checkpoint(trainer, trainer.lightning_module, {"callbacks": saved, "global_step": 1})
+    joined = BLEUCallback({"bleu": CorpusBLEU(), "wer": WER()}, compare_to="best")  # as the run is resumed
+    joined.on_load_checkpoint(trainer, trainer.lightning_module, {"callbacks": saved, "global_step": 1})
+    assert {*joined.state_dict()["best"]} == {"val_bleu", "val_wer"}
     both: Any = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}
     with pytest.raises(ValueError, match=r"^two BLEUCallbacks log 'val_bleu'"):
         make_trainer(tmp_path, BLEUCallback(), BLEUCallback(both)).validate(Module(), loader([0]))
