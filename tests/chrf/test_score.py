@@ -147,6 +147,13 @@ def test_precision_and_recall_are_those_of_the_orders_that_both_sides_have() -> 
 # Real text
 
 
+def test_more_precision_and_more_recall_are_better() -> None:
+    report = corpus_chrf(["abcx"], ["abcdef"], char_order=1, percent=True)
+    components = CHRFScorer(CHRFSettings.from_options(char_order=1, percent=True)).components(report)
+    found = [(component.name, component.value, component.higher_is_better, component.unit) for component in components]
+    assert found == [("precision", 75, True, 100), ("recall", 50, True, 100)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("whole", PART_OR_WHOLE)
 @pytest.mark.parametrize("pair", ["en-de", "en-cs", "en-zh", "en-ja"])

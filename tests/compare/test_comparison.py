@@ -444,7 +444,7 @@ def test_a_verdict_is_in_the_direction_of_the_metric() -> None:
 
 def test_a_clear_difference_needs_a_p_value_that_is_adjusted_for_the_number_of_systems() -> None:
     systems = {"baseline": A, "one": B, "two": B}
-    comparison = compare_systems(systems, references=REFERENCES, metrics=CorpusBLEU())
+    comparison = compare_systems(systems, references=REFERENCES, metrics=CorpusBLEU(), resamples=80)
     assert (comparison.max_p_value, comparison.resamples_needed) == (0.025, 80)  # 2 / (80 + 1) is the first below it
     for p_value, verdict in (
         (0.012, ("worse", "")),

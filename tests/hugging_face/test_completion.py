@@ -114,7 +114,7 @@ def train_and_evaluate() -> Iterator[tuple[float, float]]:
         yield trainer.evaluate()["eval_bleu"], score_of(complete_again(make_turns(), copy.deepcopy(trainer.model)))
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_scores_are_those_of_one_prompt_at_a_time(processes: int, tmp_path: Path) -> None:
     turns, last = make_turns(), [chat[-1] for chat in make_chats(SENTENCES, 3)]
     expected = score_of(last)

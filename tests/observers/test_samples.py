@@ -55,6 +55,12 @@ def test_a_sentence_longer_than_what_is_shown_is_marked_as_a_whole() -> None:
     assert len(split_line("x " * 100_000, False, SETTINGS).text) == 20_000
 
 
+def test_shares_are_shown_in_percent_and_other_scores_on_their_scale() -> None:
+    percent = {"share": False, "percent": True, "words": None}
+    sample = Sample(1, [split("a")], None, dict.fromkeys(percent, 0.25), percent)
+    assert sample.shown_scores() == [25, 0.25, 0.25]
+
+
 @pytest.mark.parametrize(
     ("text", "options", "expected"),
     [

@@ -400,6 +400,10 @@ def test_they_stand_alone_can_be_sent_to_processes_and_show_their_options(metric
     copied = pickle.loads(pickle.dumps(metric))
     expected = {logged.removeprefix(f"val_{name}").removeprefix("/"): one.score for logged, one in results.items()}
     assert evaluate(copied, A, REFERENCES) == expected
+    evaluator.start()
+    evaluator.update([REFERENCES[0], "?"], REFERENCES[:2])
+    (worst,) = evaluator.finish(1).samples["val"].worst
+    assert worst.number == 2, "the other sentence is perfect"
     assert repr(metric).endswith("percent=True)")
     assert repr(type(metric)()) == f"{type(metric).__name__}()"
     share = evaluate(type(metric)(), A, REFERENCES)
