@@ -143,7 +143,7 @@ def run_loop(rank: int, processes: int, folder: Path, case: str) -> Any:
 @pytest.mark.parametrize(
     ("case", "processes"),
     [
-        *((case, 2) for case in ("sampler", "dict", "no batch")),
+        *((case, 2) for case in ("sampler", "dict")),
         *(pytest.param(case, count, marks=pytest.mark.long) for case in CASES for count in (2, 3)),
     ],
 )
@@ -192,7 +192,7 @@ def run_accelerate(folder: Path) -> list[Any]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_loop_with_accelerate_yields_the_same_in_two_processes(tmp_path: Path) -> None:
     (expected,) = run_in_processes(1, run_accelerate, tmp_path / "1")
     assert expected == expected[:1] * 8
@@ -538,22 +538,6 @@ def test_metrics_in_another_order_have_the_same_scores(pool: ProcessPool) -> Non
     assert len({*alone.values()}) == 3
 
 
-def start_differently(rank: int, processes: int) -> list[str]:
-    """What `start` says in each process."""
-    return [try_to(Evaluator(samples=rank).start), try_to(Evaluator().start, {"ab"[rank]: None})]
-
-
-@pytest.mark.slow
-def test_processes_with_different_options_or_loaders_do_not_begin(pool: ProcessPool) -> None:
-    first, other = pool.run(2, start_differently)
-    assert first == other
-    of_options, of_loaders = first
-    assert of_options.startswith(
-        "ValueError: 'samples' must be the same in all processes, but is 0 in process 0, and 1"
-    )
-    assert of_loaders.startswith("ValueError: 'names of loaders' must be the same in all processes, but is ['a'] in")
-
-
 def validate_without_a_loader(rank: int, processes: int) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -624,7 +608,7 @@ def test_only_the_first_20_loaders_have_samples_and_figures(tmp_path: Path) -> N
     assert results["val_bleu/loader 20"].comparison is not None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_logger_gets_the_numbers_and_shows_samples_if_it_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

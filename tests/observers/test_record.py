@@ -543,6 +543,7 @@ def test_every_folder_is_inside_the_given_one(key: str, loader: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_command_line_of_sacrebleu_prints_our_score_digit_for_digit(tmp_path: Path) -> None:
     hypotheses, references = random_corpus(random.Random(3), 200)
     preds = [" ".join(words) + "\u2028 .\r\nx\n" * (i % 2) for i, words in enumerate(hypotheses)]

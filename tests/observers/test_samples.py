@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -195,6 +195,7 @@ def test_nasty_text_is_shown_as_it_is(text: str) -> None:
 
 
 @given(TEXTS, TEXTS, TEXTS)
+@settings(max_examples=40)
 def test_no_text_yields_a_tag(hypothesis: str, reference: str, caption: str) -> None:
     tokens = ["", *hypothesis, *reference]  # in another order, they may not be in the text
     references = [split(reference), Line(reference, tokens)]

@@ -448,6 +448,7 @@ def test_options_are_checked_when_the_metric_is_made(
         make(**options)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_configuration_file_of_lightning_cli_can_have_them() -> None:
     config = {
