@@ -52,6 +52,7 @@ def logged_names(folder: Path) -> set[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_train_translation_prints_its_score_and_writes_logs_and_checkpoints(
     tmp_path: Path,
     load: Any,

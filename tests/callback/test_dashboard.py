@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shutil
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -209,11 +210,22 @@ def test_wandb_gets_a_table_and_figures(tmp_path: Path, monkeypatch: pytest.Monk
     assert {name.split("_")[0] for name in names} == {"by"}  # by_length, followed by a number
 
 
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of MLflow. Making its tables takes seconds."""
+    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+        pytest.importorskip("mlflow").MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
+    return path
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")
 def test_mlflow_gets_a_table_and_figures_with_names_that_it_allows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: Path
 ) -> None:
+    shutil.copy(database, tmp_path)
     logger = open_mlflow("sqlite:///{}/mlflow.db", tmp_path, monkeypatch)
     fit_lines(tmp_path, BLEUCallback(samples=1, parts=True), logger)
     for name in ("val_bleu", "val_bleu/precision_1"):  # a database takes both

@@ -91,7 +91,10 @@ FAST = [name for name in make_metrics() if name not in SLOW]
 @pytest.mark.parametrize(
     ("way", "namespace", "names"),
     [
-        ("loaders x groups", NAMESPACES[1], FAST),
+        pytest.param(
+            *("loaders x groups", NAMESPACES[1], FAST),
+            marks=pytest.mark.promise("1: a score is that of a sum of rows, of a loader or a group"),
+        ),
         *(
             pytest.param(way, name, [*make_metrics()], marks=pytest.mark.long)
             for way, name in zip(WAYS, 3 * NAMESPACES)
@@ -121,8 +124,8 @@ def test_each_metric_scores_each_loader_and_group_as_it_would_alone(
         own_lines = lines[epoch * len(results) : (epoch + 1) * len(results)]
         for line, (tag, result) in zip(own_lines, results.items(), strict=True):
             place = {"stage": "val", "step": 6 * (epoch + 1), "epoch": epoch, "key": tag}
-            names = ("loader", "group", "mean_of", "metric", "class", "forms", "settings")
-            origin = {name: line.pop(name) for name in names}
+            columns = ("loader", "group", "mean_of", "metric", "class", "forms", "settings")
+            origin = {name: line.pop(name) for name in columns}
             assert line == place | result.to_dict()
             assert origin["group"] in (None, *tag.split("/"))
             assert (origin["group"] is None) != bool({"even", "odd", "mean"}.intersection(tag.split("/")))

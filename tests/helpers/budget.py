@@ -12,7 +12,7 @@ import importlib
 import json
 import os
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -66,13 +66,17 @@ class Budget:
         tests: CPU seconds of each test, without what it shares.
         shared: CPU seconds of each import, and of each fixture of a module or of the session.
         promises: the tests that guard a promise.
+        budget, shared_limit: how many CPU seconds a test and such a row may need.
+        fails: whether a test that needs twice its budget fails.
         slowness: how many times the CPU time of an idle machine a test needs here.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.tests: Counter[str] = Counter()
-        self.shared: Counter[str] = Counter()
+        self.budget, self.shared_limit = BUDGET, SHARED_LIMIT
+        self.fails = bool(os.environ.get("CI"))
+        self.tests: dict[str, float] = {}
+        self.shared: defaultdict[str, float] = defaultdict(float)
         self.promises: set[str] = set()
         self.slowness: list[float] = []
         self._depth = 0
@@ -96,7 +100,7 @@ class Budget:
 
     def watch_imports(self) -> Callable[[], None]:
         """Measure imports inside tests; the returned function ends it."""
-        bootstrap: Any = importlib._bootstrap  # type: ignore[attr-defined]
+        bootstrap: Any = importlib._bootstrap
         find_and_load = bootstrap._find_and_load
 
         def find(name: str, import_: Any) -> Any:
@@ -148,34 +152,35 @@ class Budget:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
         result = yield
-        if os.environ.get("CI") and not (item.get_closest_marker("long") or item.get_closest_marker("promise")):
+        if self.fails and not (item.get_closest_marker("long") or item.get_closest_marker("promise")):
             spent = cpu_seconds() - self._start
             # The loop is timed again, in case the machine has become busy.
-            if spent > 2 * BUDGET * max(1.0, *self.slowness) and spent > 2 * BUDGET * (_time_loop() / _IDLE_LOOP):
-                pytest.fail(f"This test needs {spent:.1f} CPU seconds, and has {BUDGET}. {ADVICE}", pytrace=False)
+            limit = 2 * self.budget * max(1.0, *self.slowness)
+            if spent > limit and spent > 2 * self.budget * _time_loop() / _IDLE_LOOP:
+                pytest.fail(f"This test needs {spent:.1f} CPU seconds, and has {self.budget}. {ADVICE}", pytrace=False)
         return result
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(self.config, "workeroutput"):
             rows = (dict(self.tests), dict(self.shared), sorted(self.promises), self.slowness)
             self.config.workeroutput["budget"] = json.dumps(rows)
-        elif os.environ.get("CI") and any(seconds > SHARED_LIMIT for _, seconds in self._rows(self.shared)):
+        elif self.fails and any(seconds > self.shared_limit for _, seconds in self._rows(self.shared)):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Add what a worker of xdist has measured."""
         tests, shared, promises, slowness = json.loads(getattr(node, "workeroutput", {}).get("budget", "[{},{},[],[]]"))
-        self.tests += tests
+        self.tests |= tests
         for name, seconds in shared.items():  # each worker imports
             self.shared[f"{name} in {node.gateway.id}"] += seconds
         self.promises |= {*promises}
         self.slowness += slowness
 
-    def _rows(self, rows: Counter[str]) -> list[tuple[str, float]]:
+    def _rows(self, rows: dict[str, float]) -> list[tuple[str, float]]:
         """The rows in seconds of an idle machine, the most expensive first."""
         slowness = max(1.0, sum(self.slowness) / max(1, len(self.slowness)))
-        return [(name, seconds / slowness) for name, seconds in rows.most_common()]
+        return sorted(((name, seconds / slowness) for name, seconds in rows.items()), key=lambda row: -row[1])
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         tests, shared = self._rows(self.tests), self._rows(self.shared)
@@ -188,7 +193,7 @@ class Budget:
         times = ", ".join(f"{slowness:.1f}" for slowness in self.slowness)
         terminalreporter.section(f"CPU seconds of an idle machine; here a loop takes {times} times as long")
         large = [(name, seconds) for name, seconds in shared if seconds > 1]
-        for rows, limit in ((own, BUDGET), (large, SHARED_LIMIT)):
+        for rows, limit in ((own, self.budget), (large, self.shared_limit)):
             for name, seconds in rows[:_SHOWN]:
                 terminalreporter.write_line(f"{seconds:6.2f} {name}{f' (limit {limit})' if seconds > limit else ''}")
         parts = {"tests": sum(seconds for _, seconds in own), f"{len(self.promises)} tests of promises": guards}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import multiprocessing
 import random
 import sys
@@ -29,6 +31,10 @@ settings.load_profile("default")
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Prepare the server that forks the processes of tests, before a test has started a thread."""
     if sys.platform == "linux":
+        if any(item.path.parent.name == "hugging_face" for item in session.items):
+            for name in ("trainer_seq2seq", "models.llama.modeling_llama"):  # or each process would import them
+                with contextlib.suppress(ImportError):
+                    importlib.import_module(f"transformers.{name}")
         capture: Any = session.config.pluginmanager.getplugin("capturemanager")
         capture.resume_global_capture()  # what processes print belongs to their test
         start_fork_server()

@@ -106,7 +106,11 @@ def evaluate_matrix(folder: Path, kinds: list[str], workers: list[int], sizes: l
 @pytest.mark.parametrize(
     ("processes", "kinds", "workers", "sizes"),
     [
-        pytest.param(2, ["Seq2SeqTrainer"], [0], [21], id="some in 2"),
+        pytest.param(
+            *(2, ["Seq2SeqTrainer"], [0], [21]),
+            id="some in 2",
+            marks=pytest.mark.promise("6: a sentence counts once, however accelerate deals it"),
+        ),
         *(
             pytest.param(count, [kind], [0, 1, 2], [1, 3, 7, 21], marks=pytest.mark.long, id=f"{kind}, all in {count}")
             for count in (1, 2, 3)
@@ -350,7 +354,13 @@ def train(folder: Path) -> Scores:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.long), 2])
+@pytest.mark.parametrize(
+    "processes",
+    [
+        pytest.param(1, marks=pytest.mark.long),
+        pytest.param(2, marks=pytest.mark.promise("6: process 0 compares and decides, in a Trainer of Transformers")),
+    ],
+)
 def test_the_best_weights_have_their_step_and_a_resumed_run_is_compared(processes: int, tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     best = expected_scores(ITEMS)["eval_bleu"]

@@ -332,8 +332,8 @@ def test_a_record_has_their_settings_from_which_systems_are_compared(tmp_path: P
         evaluator.update(system, REFERENCES)
         results = evaluator.finish(step)
         files[name] = tmp_path / "val" / f"step-{step:07}"
-    recorded = compare_systems(files)
-    assert recorded.tests == compare_systems(files, metrics=metrics).tests
+    recorded = compare_systems(files, resamples=100)
+    assert recorded.tests == compare_systems(files, metrics=metrics, resamples=100).tests
     assert recorded.metrics == [*KEYS, "normal", "stemmed/rouge2"]
     for key, intervals in recorded.intervals.items():
         assert intervals["b"].score == results[f"val_{key}"].score
