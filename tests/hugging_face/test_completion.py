@@ -118,9 +118,7 @@ def train_and_evaluate() -> Iterator[tuple[float, float]]:
     "processes",
     [
         pytest.param(1, marks=pytest.mark.long),
-        pytest.param(
-            2, marks=pytest.mark.promise("6: results of a model that generates are those of one prompt alone")
-        ),
+        pytest.param(2, marks=pytest.mark.promise("6: what a model generates is what it does for one prompt")),
     ],
 )
 def test_scores_are_those_of_one_prompt_at_a_time(processes: int, tmp_path: Path) -> None:
