@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import csv
 import dataclasses
-import itertools
 import json
 import pickle
 import re
@@ -23,7 +22,7 @@ from lightning_fabric import Fabric
 from lightning_fabric.loggers.tensorboard import TensorBoardLogger as FabricLogger
 from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger, WandbLogger
 from torch import Tensor
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Sampler
+from torch.utils.data import DataLoader, DistributedSampler, Sampler
 from torch.utils.tensorboard import SummaryWriter
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
@@ -41,7 +40,7 @@ from tests.helpers.callback_metrics import (
 from tests.helpers.files import read_files, read_scores
 from tests.helpers.hugging_face import collate, decode, make_items, make_trainer
 from tests.helpers.lightning import PanelLogger, as_logged, collect_warnings, fit, make_loader, read_events
-from tests.helpers.process_groups import ProcessPool, run_in_processes
+from tests.helpers.process_groups import ProcessPool
 
 SIZE = 13
 """The number of sentences: two and three processes cannot share them evenly."""
@@ -164,43 +163,6 @@ def test_several_processes_yield_what_one_does(case: str, processes: int, pool: 
     for epoch in range(4):
         assert (folder / f"{epoch}.json").read_text() == (tmp_path / "1" / f"{epoch}.json").read_text()
     assert not [*read_events(folder / "not used").Tags()["scalars"]]
-
-
-class Stream(IterableDataset[int]):
-    """A dataset without a length."""
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(range(SIZE))
-
-
-def run_accelerate(folder: Path) -> list[Any]:
-    """The results of a loop with accelerate for each way to deal batches, if every sentence counts once."""
-    from accelerate import Accelerator, DataLoaderConfiguration  # type: ignore[import-untyped]
-
-    found: list[Any] = []
-    for split, dispatch, dataset in itertools.product((False, True), (False, True), (range(SIZE), Stream())):
-        config = DataLoaderConfiguration(split_batches=split, dispatch_batches=dispatch)
-        accelerator = Accelerator(cpu=True, dataloader_config=config)
-        loader = accelerator.prepare(DataLoader(dataset, batch_size=4))  # type: ignore[arg-type]
-        name = f"{split} {dispatch} {len(found) % 2}"
-        evaluator = Evaluator(make_metrics(), translations=folder / name, **OPTIONS)
-        for epoch in range(2):
-            evaluator.start(loader)
-            for batch in loader:
-                evaluator.update(**return_sentences(batch, epoch))
-            evaluator.finish(epoch)
-        found.append(evaluator.results)
-    return found
-
-
-@pytest.mark.long
-def test_a_loop_with_accelerate_yields_the_same_in_two_processes(tmp_path: Path) -> None:
-    (expected,) = run_in_processes(1, run_accelerate, tmp_path / "1")
-    assert expected == expected[:1] * 8
-    assert run_in_processes(2, run_accelerate, tmp_path / "2") == [expected] * 2
-    one, two = (read_files(tmp_path / name) for name in "12")
-    assert len(one) == 8 * 14  # two validations of seven files
-    assert one == two
 
 
 # All training loops
