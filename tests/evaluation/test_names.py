@@ -219,7 +219,7 @@ def logged_numbers(draw: st.DrawFn) -> Logged:
 
 
 @given(logged_numbers())
-@settings(max_examples=25)
+@settings(max_examples=20)
 def test_what_is_logged_is_read_back(logged: Logged) -> None:
     name, scores, naming = logged
     assert naming.parse(naming.render(name), scores, DETAILS) == name

@@ -116,7 +116,7 @@ TEXTS = st.text(LETTERS, max_size=12).filter(lambda text: not re.search("[\ud800
 
 
 @given(st.lists(st.tuples(TEXTS, st.lists(TEXTS, min_size=1, max_size=3), TEXTS), min_size=2, max_size=4))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 def test_any_sentences_are_read_as_they_were_and_score_as_logged(corpus: list[tuple[str, list[str], str]]) -> None:
     hypotheses, references, sources = (list(column) for column in zip(*corpus))
     metrics: Any = {
