@@ -349,7 +349,7 @@ def test_any_terminal_can_show_any_sentence(encoding: str, folder: Path, monkeyp
         write_lines(folder / f"{name}.txt", [f"{line} 猫 ‮ é" for line in lines])
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
     assert main(["compare", "old.txt", "-r", "reference.txt"]) == 0
-    assert b" lay on the mat ?" in sys.stdout.buffer.getvalue()  # type: ignore[attr-defined]
+    assert b" lay on the mat ?" in sys.stdout.buffer.getvalue()  # type: ignore[union-attr]
 
 
 def test_a_command_without_an_output_writes_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
