@@ -31,10 +31,9 @@ settings.load_profile("default")
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Prepare the server that forks the processes of tests, before a test has started a thread."""
     if sys.platform == "linux":
-        if any(item.path.parent.name == "hugging_face" for item in session.items):
-            for name in ("trainer_seq2seq", "models.llama.modeling_llama"):  # or each process would import them
-                with contextlib.suppress(ImportError):
-                    importlib.import_module(f"transformers.{name}")
+        for name in _find_imports(session.items):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
         capture: Any = session.config.pluginmanager.getplugin("capturemanager")
         capture.resume_global_capture()  # what processes print belongs to their test
         start_fork_server()
@@ -43,6 +42,16 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         multiprocessing.set_forkserver_preload(
             [*(f"tests.fuzz.{name}" for name in TARGETS), "transformers.trainer_seq2seq"]
         )
+
+
+def _find_imports(items: list[pytest.Item]) -> list[str]:
+    """The modules that each process of these tests would import otherwise."""
+    names = []
+    if any(item.path.parent.name == "hugging_face" for item in items):
+        names += ["transformers.trainer_seq2seq", "transformers.models.llama.modeling_llama"]
+    if any(item.path.name == "test_fuzz.py" and item.get_closest_marker("long") for item in items):
+        names += [f"tests.fuzz.{name}" for name in TARGETS]
+    return names
 
 
 @pytest.fixture
