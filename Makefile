@@ -1,14 +1,15 @@
-# make env    sets up .venv with the pinned versions of requirements-dev.txt
-# make demo   trains the example and logs to TensorBoard
-# make test   runs all tests but the long ones
-# make quick  runs all but the slow tests (processes, browsers, examples)
-# make examples runs the long tests, which make test leaves out: examples and real text as a whole
-# make lint   checks style and types
-# make docs   builds the documentation in docs/_build
-# make fuzz   compares random inputs with slow programs and with sacreBLEU, for SECONDS=60
-# make bench  measures speed beside other implementations
+# make env     sets up .venv with the pinned versions of requirements-dev.txt
+# make demo    trains the example and logs to TensorBoard
+# make test    tests every promise; run it before each commit
+# make quick   runs only the fast tests of these (no processes, no browser, no services)
+# make long    runs the tests that make test leaves out: whole matrices, examples, pages that train, real text, services
+# make lint    checks style and types
+# make docs    builds the documentation in docs/_build
+# make fuzz    compares random inputs with slow programs and with sacreBLEU, for SECONDS=60
+# make bench   measures speed beside other implementations
 # make release builds the wheel, and runs the tests of the sdist on it in an environment of its own
-# make lowest runs the tests with the lowest versions that pyproject.toml allows, in an environment of its own
+# make lowest  runs the tests with the lowest versions that pyproject.toml allows, in an environment of its own
+# make clean   removes all that the others have made
 
 PYTHON ?= python3
 SECONDS ?= 60
@@ -17,7 +18,10 @@ BIN := .venv/bin
 # uv does not compile modules, so their first import does. If that were not saved, each process would take 5 s longer.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: env demo test quick examples lint docs fuzz bench lowest release clean
+.PHONY: help env demo test quick long lint docs fuzz bench lowest release clean
+
+help:
+	@sed -n 's/^# //p' $(MAKEFILE_LIST)
 
 env: .venv/.done
 
@@ -38,8 +42,8 @@ test: env
 quick: env
 	$(BIN)/python -m pytest --numprocesses auto -m "not slow and not long" $(ARGS)
 
-examples: env
-	$(BIN)/python -m pytest --numprocesses auto -m long --durations=0 $(ARGS)
+long: env
+	$(BIN)/python -m pytest --numprocesses auto -m long $(ARGS)
 
 lint: env
 	$(BIN)/ruff check .

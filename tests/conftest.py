@@ -1,97 +1,46 @@
-"""Fixtures, the order of the tests, and which of them are skipped where."""
+"""Hooks: the order of the tests, which of them are skipped where, and what is imported for them.
+
+Fixtures are in ``helpers/fixtures.py``.
+"""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import random
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Generator
 from typing import Any
 
 import pytest
-import torch
-from hypothesis import settings
+from _pytest.doctest import DoctestModule
 
-from tests.fuzz.targets import TARGETS
-from tests.helpers.corpora import DATA
-from tests.helpers.metrics import KINDS, Kind
-from tests.helpers.process_groups import ProcessPool
 from tests.helpers.warnings import IGNORED_WARNINGS
 
 collect_ignore_glob = ["typing/*"]
 """Calls for type checkers, which `make lint` checks; nothing runs them."""
 
 os.environ.setdefault("MPLBACKEND", "Agg")
-os.environ["WANDB_MODE"] = "offline"  # whatever an earlier test has told W&B
-
-# One thread per process, here and in the processes of tests: with one worker per core, threads wait for each other.
-torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-# A server that has imported everything once forks the processes of tests, which saves seconds for each of them. It
-# imports what the fuzzer needs, which includes Lightning, and the Trainers of Transformers.
-multiprocessing.set_forkserver_preload([*(f"tests.fuzz.{name}" for name in TARGETS), "transformers.trainer_seq2seq"])
-
-settings.register_profile("default", deadline=None)  # the first example of a test may wait for an import
-settings.load_profile("default")
-
-
-@pytest.fixture
-def rng() -> random.Random:
-    return random.Random(20)
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    """A metric."""
-    return KINDS[request.param]
-
-
-@pytest.fixture
-def make(kind: Kind) -> Callable[..., Any]:
-    """Makes a metric that has counted some batches."""
-
-    def make(*batches: Any, **options: Any) -> Any:
-        metric = kind.metric(**options)
-        for batch in batches:
-            metric.update(*batch)
-        return metric
-
-    return make
-
-
-@pytest.fixture
-def wmt22() -> Path:
-    return _folder("wmt22")
-
-
-@pytest.fixture
-def multi30k() -> Path:
-    return _folder("multi30k")
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[ProcessPool]:
-    """Up to three processes that wait for work."""
-    pool = ProcessPool(3)
-    yield pool
-    pool.close()
-
-
-def _folder(name: str) -> Path:
-    if not (DATA / name).is_dir():
-        pytest.skip(f"needs {name} text in {DATA}, which is not part of the repository")
-    return DATA / name
+os.environ["WANDB_MODE"] = "offline"  # whatever an earlier test has told W&B
 
 
 def pytest_configure(config: pytest.Config) -> None:
     for warning in IGNORED_WARNINGS:
         config.addinivalue_line("filterwarnings", warning)
+    config.pluginmanager.import_plugin("tests.helpers.budget")
+    # The process that only deals tests out to the workers of xdist does without torch, whose import takes seconds.
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        config.pluginmanager.import_plugin("tests.helpers.fixtures")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[Any], list[Any]]:
+    """Examples in docstrings are those of the package: helpers are not imported to look for some."""
+    return [collector for collector in (yield) if not isinstance(collector, DoctestModule)]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    import torch  # slow to import
+
     if not torch.cuda.is_available():
         for item in items:
             if item.get_closest_marker("gpu"):

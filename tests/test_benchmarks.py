@@ -40,6 +40,7 @@ def test_the_c_program_counts_the_same_integers(
     assert metric.statistics[0] > 10
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc to measure memory")
 def test_the_benchmark_of_scale_finds_equal_results_in_all_processes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

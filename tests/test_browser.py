@@ -21,7 +21,7 @@ from tests.helpers.lightning import read_events
 TIMEOUT = 60_000
 """Milliseconds to wait for something to appear on a page."""
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.long]
 
 
 @contextmanager

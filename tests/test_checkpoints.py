@@ -14,6 +14,7 @@ from tests.helpers.examples import load_example
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(not hasattr(pl.callbacks, "EMAWeightAveraging"), reason="since Lightning 2.6"),
 ]
 

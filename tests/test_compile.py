@@ -44,14 +44,14 @@ class Scoring(Updating):
         return self.weight * score
 
 
-CASES = [(kind, "eager") for kind in INPUTS] + [("ids", "aot_eager")]
+CASES: list[Any] = [(kind, "eager", Scoring) for kind in INPUTS]
+CASES += [("ids", "eager", Updating), ("strings", "eager", Updating), ("ids", "aot_eager", Scoring)]
 compiler = pytest.mark.skipif(not (shutil.which("c++") or shutil.which("g++")), reason="needs a C++ compiler")
-inductor = pytest.param("ids", "inductor", marks=[compiler, pytest.mark.long])
+inductor = pytest.param("ids", "inductor", Scoring, marks=[compiler, pytest.mark.long])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "backend"), [*CASES, inductor])
-@pytest.mark.parametrize("module_type", [Updating, Scoring])
+@pytest.mark.parametrize(("kind", "backend", "module_type"), [*CASES, inductor])
 def test_a_compiled_module_counts_and_returns_what_it_does_without_compilation(
     kind: str, backend: str, module_type: type[Updating]
 ) -> None:

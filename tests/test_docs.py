@@ -69,7 +69,11 @@ def anchors(path: Path) -> set[str]:
 COMMANDS = sorted({line for page in PAGES for block in blocks(page, "sh") for line in block.content.splitlines()})
 
 
-@pytest.mark.parametrize("page", PROGRAMS, ids=name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.long] * (page.name in PAGES_THAT_TRAIN)) for page in PROGRAMS],
+    ids=name,
+)
 def test_python_blocks_run_in_order(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -92,37 +96,41 @@ def test_the_other_pages_run_in_the_test_modules_of_the_same_name() -> None:
         assert f'"docs" / "{page}"' in module
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_block_has_a_known_language(page: Path) -> None:
+def test_every_block_has_a_known_language() -> None:
     """So no Python block escapes the test above."""
-    tokens = parse(page)
-    assert not [token.content for token in tokens if token.type == "code_block"], "indented code has no language"
-    for token in tokens:
-        if token.type == "fence":
-            directive = re.match(r"{(\w+)}", token.info)
-            assert directive[1] in DIRECTIVES if directive else token.info in LANGUAGES
-    assert len(blocks(page, "python")) == page.read_text(encoding="utf-8").count("```python")
+    for page in PAGES:
+        for token in parse(page):
+            assert token.type != "code_block", f"{page}: indented code has no language: {token.content}"
+            if token.type == "fence":
+                directive = re.match(r"{(\w+)}", token.info)
+                assert directive[1] in DIRECTIVES if directive else token.info in LANGUAGES, page
+        assert len(blocks(page, "python")) == page.read_text(encoding="utf-8").count("```python"), page
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_pages_have_no_roles(page: Path) -> None:
+def test_pages_have_no_roles() -> None:
     """Which are shown as they are where the code is hosted."""
-    texts = (child.content for token in parse(page) for child in token.children or [] if child.type == "text")
-    assert not [text for text in texts if re.search(r"\{\w+\}$", text)]
+    for page in PAGES:
+        texts = (child.content for token in parse(page) for child in token.children or [] if child.type == "text")
+        assert not [text for text in texts if re.search(r"\{\w+\}$", text)], page
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_links_lead_somewhere(page: Path) -> None:
-    for link in links(page):
-        if not link.startswith("https://"):
-            target, _, anchor = link.partition("#")
-            path = page.parent / target if target else page
-            assert path.exists(), link
-            assert not anchor or anchor in anchors(path), link
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for link in links(page):
+            if not link.startswith("https://"):
+                target, _, anchor = link.partition("#")
+                path = page.parent / target if target else page
+                assert path.exists(), (page, link)
+                assert not anchor or anchor in anchors(path), (page, link)
+
+
+def is_long(command: str) -> bool:
+    """Whether a command starts a process that imports or builds for seconds, or an example."""
+    return command.removeprefix(".venv/bin/").split()[0] in ("pip", "tensorboard", "sacrebleu", "python")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [pytest.param(one, marks=[pytest.mark.long] * is_long(one)) for one in COMMANDS])
 def test_commands_are_understood(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each as far as it goes without doing the work."""
     program, *arguments = shlex.split(command.removeprefix(".venv/bin/"), comments=True)
@@ -167,24 +175,20 @@ PUBLIC = {
 """The public names, each with its page of the reference and what it names."""
 
 
-@pytest.mark.parametrize("public", PUBLIC)
-def test_the_api_reference_has_every_public_name(public: str) -> None:
-    page, _ = PUBLIC[public]
-    reference = (ROOT / "docs" / f"{page}.rst").read_text(encoding="utf-8")
-    assert re.search(rf"^\.\. (autoclass|autofunction|data):: {public}(\(\))?$", reference, re.MULTILINE)
+def test_the_api_reference_has_every_public_name() -> None:
+    for public, (page, _) in PUBLIC.items():
+        reference = (ROOT / "docs" / f"{page}.rst").read_text(encoding="utf-8")
+        assert re.search(rf"^\.\. (autoclass|autofunction|data):: {public}(\(\))?$", reference, re.MULTILINE), public
 
 
 SECTIONS = ["Example", "Args", "Attributes", "Returns", "Raises", "Notes"]
 
 
-@pytest.mark.parametrize("public", PUBLIC)
-def test_the_sections_of_public_docstrings_have_one_order(public: str) -> None:
+def test_the_sections_of_public_docstrings_have_one_order() -> None:
     """A line, an example, arguments, results, errors, and at the end everything else."""
-    _, value = PUBLIC[public]
-    if not callable(value):
-        return
-    methods = vars(value).values() if inspect.isclass(value) else []
-    for documented in [value, *filter(inspect.isfunction, methods)]:
+    values = [value for _, value in PUBLIC.values() if callable(value)]
+    members = [member for value in values if inspect.isclass(value) for member in vars(value).values()]
+    for documented in [*values, *filter(inspect.isfunction, members)]:
         documentation = inspect.getdoc(documented) or ""
         sections = re.findall(rf"^({'|'.join(SECTIONS)}):$", documentation, re.MULTILINE)
         assert sections == sorted(sections, key=SECTIONS.index), documented

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import csv
 import dataclasses
-import itertools
 import json
 import pickle
 import re
@@ -23,7 +22,7 @@ from lightning_fabric import Fabric
 from lightning_fabric.loggers.tensorboard import TensorBoardLogger as FabricLogger
 from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger, WandbLogger
 from torch import Tensor
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Sampler
+from torch.utils.data import DataLoader, DistributedSampler, Sampler
 from torch.utils.tensorboard import SummaryWriter
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
@@ -41,7 +40,7 @@ from tests.helpers.callback_metrics import (
 from tests.helpers.files import read_files, read_scores
 from tests.helpers.hugging_face import collate, decode, make_items, make_trainer
 from tests.helpers.lightning import PanelLogger, as_logged, collect_warnings, fit, make_loader, read_events
-from tests.helpers.process_groups import ProcessPool, run_in_processes
+from tests.helpers.process_groups import ProcessPool
 
 SIZE = 13
 """The number of sentences: two and three processes cannot share them evenly."""
@@ -143,7 +142,8 @@ def run_loop(rank: int, processes: int, folder: Path, case: str) -> Any:
 @pytest.mark.parametrize(
     ("case", "processes"),
     [
-        *((case, 2) for case in ("sampler", "dict", "no batch")),
+        ("sampler", 2),
+        pytest.param("dict", 2, marks=pytest.mark.promise("6: results are those of a single process, in a plain loop")),
         *(pytest.param(case, count, marks=pytest.mark.long) for case in CASES for count in (2, 3)),
     ],
 )
@@ -163,43 +163,6 @@ def test_several_processes_yield_what_one_does(case: str, processes: int, pool: 
     for epoch in range(4):
         assert (folder / f"{epoch}.json").read_text() == (tmp_path / "1" / f"{epoch}.json").read_text()
     assert not [*read_events(folder / "not used").Tags()["scalars"]]
-
-
-class Stream(IterableDataset[int]):
-    """A dataset without a length."""
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(range(SIZE))
-
-
-def run_accelerate(folder: Path) -> list[Any]:
-    """The results of a loop with accelerate for each way to deal batches, if every sentence counts once."""
-    from accelerate import Accelerator, DataLoaderConfiguration  # type: ignore[import-untyped]
-
-    found: list[Any] = []
-    for split, dispatch, dataset in itertools.product((False, True), (False, True), (range(SIZE), Stream())):
-        config = DataLoaderConfiguration(split_batches=split, dispatch_batches=dispatch)
-        accelerator = Accelerator(cpu=True, dataloader_config=config)
-        loader = accelerator.prepare(DataLoader(dataset, batch_size=4))  # type: ignore[arg-type]
-        name = f"{split} {dispatch} {len(found) % 2}"
-        evaluator = Evaluator(make_metrics(), translations=folder / name, **OPTIONS)
-        for epoch in range(2):
-            evaluator.start(loader)
-            for batch in loader:
-                evaluator.update(**return_sentences(batch, epoch))
-            evaluator.finish(epoch)
-        found.append(evaluator.results)
-    return found
-
-
-@pytest.mark.slow
-def test_a_loop_with_accelerate_yields_the_same_in_two_processes(tmp_path: Path) -> None:
-    (expected,) = run_in_processes(1, run_accelerate, tmp_path / "1")
-    assert expected == expected[:1] * 8
-    assert run_in_processes(2, run_accelerate, tmp_path / "2") == [expected] * 2
-    one, two = (read_files(tmp_path / name) for name in "12")
-    assert len(one) == 8 * 14  # two validations of seven files
-    assert one == two
 
 
 # All training loops
@@ -290,6 +253,7 @@ def not_scalar(events: list[tuple[int, Any]]) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.promise("2: the training loop changes nothing, to the last bit")
 def test_the_same_sentences_yield_the_same_in_all_training_loops(tmp_path: Path) -> None:
     """Results, tables, figures, files, and the state, to the last bit."""
     expected = describe(tmp_path / "plain", train_plain(tmp_path / "plain"))
@@ -538,22 +502,6 @@ def test_metrics_in_another_order_have_the_same_scores(pool: ProcessPool) -> Non
     assert len({*alone.values()}) == 3
 
 
-def start_differently(rank: int, processes: int) -> list[str]:
-    """What `start` says in each process."""
-    return [try_to(Evaluator(samples=rank).start), try_to(Evaluator().start, {"ab"[rank]: None})]
-
-
-@pytest.mark.slow
-def test_processes_with_different_options_or_loaders_do_not_begin(pool: ProcessPool) -> None:
-    first, other = pool.run(2, start_differently)
-    assert first == other
-    of_options, of_loaders = first
-    assert of_options.startswith(
-        "ValueError: 'samples' must be the same in all processes, but is 0 in process 0, and 1"
-    )
-    assert of_loaders.startswith("ValueError: 'names of loaders' must be the same in all processes, but is ['a'] in")
-
-
 def validate_without_a_loader(rank: int, processes: int) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -624,7 +572,7 @@ def test_only_the_first_20_loaders_have_samples_and_figures(tmp_path: Path) -> N
     assert results["val_bleu/loader 20"].comparison is not None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_logger_gets_the_numbers_and_shows_samples_if_it_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

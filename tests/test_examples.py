@@ -52,6 +52,7 @@ def logged_names(folder: Path) -> set[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_train_translation_prints_its_score_and_writes_logs_and_checkpoints(
     tmp_path: Path,
     load: Any,
@@ -107,6 +108,7 @@ def test_train_translation_in_two_processes_counts_each_sentence_once(tmp_path: 
     assert second == ""
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_fabric_in_two_processes_counts_each_sentence_once(tmp_path: Path) -> None:
     options = ["--epochs", "2", "--logdir", str(tmp_path)]
@@ -133,6 +135,7 @@ def test_train_translation_shows_nothing_but_its_own_output(devices: int, tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "limit", "scores", "printed"),
     [
@@ -184,6 +187,7 @@ def test_language_model_learns_the_answers_and_their_ends_and_nothing_else(load:
     assert torch.equal(batch["inputs"]["attention_mask"].bool(), attended)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_language_model_that_knows_all_answers_by_heart_scores_100(load: Any) -> None:
     example = load("language_model")
@@ -215,6 +219,7 @@ def documented_scores() -> dict[str, int]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # the mistakes are on purpose
 def test_language_model_mistakes_lower_the_score_of_a_model_that_knows_all_answers_by_heart(
     load: Any,
@@ -294,6 +299,7 @@ def test_papineni_blocks_trains_and_scores_a_checkpoint_every_100_steps(tmp_path
     assert list(load("papineni_blocks").main(options)) == ["step 100", "step 200"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Lightning calls what jsonargparse deprecates
 def test_lightning_cli_scores_and_saves_checkpoints_as_its_config_says(tmp_path: Path) -> None:
@@ -372,6 +378,7 @@ def test_ways_to_score_prints_how_far_each_is_from_sacrebleu(
     assert re.search(rf"^lightning_bleu, batch by batch +{published:.2f}  \+0.00$", printed, re.MULTILINE)
 
 
+@pytest.mark.long
 def test_ways_to_score_gives_the_numbers_of_the_readme(load: Any, wmt22: Path) -> None:
     files = [wmt22 / f"generaltest2022.en-de.{name}.de" for name in ("hyp.Online-W", "ref.A")]
     scores = load("ways_to_score").main([str(file) for file in files])

@@ -128,7 +128,7 @@ def score_with_sacrebleu(sentences: Tensor) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("shuffle", [pytest.param(False, marks=pytest.mark.long), True])
 def test_two_processes_score_an_odd_number_of_sentences_as_sacrebleu_does(shuffle: bool, tmp_path: Path) -> None:
     """Although Lightning's sampler repeats one of them."""
     trainer = make_trainer(tmp_path, strategy=Forked(tmp_path), devices=2)

@@ -179,6 +179,7 @@ def validate_in_group(folder: Path) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_each_process_has_a_worker(tmp_path: Path) -> None:
     (first, own), (second, other) = run_in_processes(2, validate_in_group, tmp_path)
 

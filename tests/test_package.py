@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import os
 import pickle
@@ -34,6 +35,7 @@ LAYERS = [name for name in re.findall(r"^  (\w+)", FLOW, re.MULTILINE) if [*PACK
 """Data flows down the picture in ARCHITECTURE.md, and imports point up."""
 
 
+@functools.cache
 def modules() -> dict[str, Path]:
     """The modules of the package by their names, ``counting.ngrams`` for example."""
     paths = sorted(PACKAGE.rglob("*.py"))
@@ -224,6 +226,7 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_distributions_have_the_package_and_the_tests(distributions: Path) -> None:
     (wheel,) = distributions.glob("*.whl")
     (sdist,) = distributions.glob("*.tar.gz")
@@ -270,6 +273,7 @@ print(lightning_bleu.__file__, lightning_bleu.__version__)
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_installed_wheel_imports_what_is_used(distributions: Path, tmp_path: Path) -> None:
     (wheel,) = distributions.glob("*.whl")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path), str(wheel)]

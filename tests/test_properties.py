@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lightning_bleu import CONVENTIONS, CorpusBLEU
@@ -43,6 +43,7 @@ def are_equal(one: CorpusBLEU, *others: CorpusBLEU) -> bool:
 
 
 @given(corpora, conventions, st.integers(0, 8), st.randoms())
+@settings(max_examples=50)
 def test_batches_and_the_order_of_sentences_and_references_do_not_change_the_score(
     corpus: Corpus, convention: str, cut: int, rng: random.Random
 ) -> None:
@@ -54,6 +55,7 @@ def test_batches_and_the_order_of_sentences_and_references_do_not_change_the_sco
 
 
 @given(corpora, corpora, corpora)
+@settings(max_examples=30)
 def test_merging_is_addition(one: Corpus, two: Corpus, three: Corpus) -> None:
     left, right = make_metric(one), make_metric(two)
     for metric, others in ((left, (two, three, [])), (right, (three, [], one))):
@@ -63,6 +65,7 @@ def test_merging_is_addition(one: Corpus, two: Corpus, three: Corpus) -> None:
 
 
 @given(corpora, st.lists(st.integers(-(2**63), 2**63 - 1).filter(lambda i: i != -100), min_size=7, unique=True))
+@settings(max_examples=50)
 def test_the_numbers_and_names_of_tokens_do_not_change_the_score(corpus: Corpus, numbers: list[int]) -> None:
     renumbered = [([numbers[i] for i in h], [[numbers[i] for i in r] for r in references]) for h, references in corpus]
     as_words: Any = [([f"w{i}" for i in h], [[f"w{i}" for i in r] for r in references]) for h, references in corpus]

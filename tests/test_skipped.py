@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests import conftest
+from tests.helpers import fixtures
 
 TESTS = """
 import pytest
-from tests.conftest import wmt22
+from tests.helpers.fixtures import wmt22
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("number", range(3))
@@ -27,7 +27,7 @@ def test_the_summary_has_one_line_for_each_reason(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(conftest, "DATA", tmp_path)
+    monkeypatch.setattr(fixtures, "DATA", tmp_path)
     pytester.makeconftest("from tests.conftest import pytest_collection_modifyitems, pytest_terminal_summary")
     pytester.makeini("[pytest]\nmarkers = gpu")
     pytester.makepyfile(TESTS)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shutil
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pytorch_lightning.loggers import CometLogger, CSVLogger, MLFlowLogger, TensorBoardLogger, WandbLogger
+from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger, WandbLogger
 from pytorch_lightning.loggers.logger import Logger
 from sacrebleu.metrics.ter import TER
 from tensorboard.plugins.custom_scalar import layout_pb2  # type: ignore[import-untyped]
@@ -34,6 +35,7 @@ from tests.helpers.lightning import (
     read_table,
     return_ids,
 )
+from tests.helpers.loggers import open_comet, open_mlflow
 from tests.helpers.views import BLEU, HYPOTHESES, LINES, REFERENCES, SIGNATURE, view
 
 STEPS = [5, 11]
@@ -208,17 +210,23 @@ def test_wandb_gets_a_table_and_figures(tmp_path: Path, monkeypatch: pytest.Monk
     assert {name.split("_")[0] for name in names} == {"by"}  # by_length, followed by a number
 
 
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of MLflow. Making its tables takes seconds."""
+    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+        pytest.importorskip("mlflow").MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
+    return path
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")
 def test_mlflow_gets_a_table_and_figures_with_names_that_it_allows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: Path
 ) -> None:
-    pytest.importorskip("mlflow")
-    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    monkeypatch.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")  # the logger sets it; this takes it back
-    artifacts = (tmp_path / "artifacts").as_uri()
-    logger: Any = MLFlowLogger(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db", artifact_location=artifacts)
+    shutil.copy(database, tmp_path)
+    logger = open_mlflow("sqlite:///{}/mlflow.db", tmp_path, monkeypatch)
     fit_lines(tmp_path, BLEUCallback(samples=1, parts=True), logger)
     for name in ("val_bleu", "val_bleu/precision_1"):  # a database takes both
         history = logger.experiment.get_metric_history(logger.run_id, name)
@@ -243,14 +251,7 @@ def test_mlflow_gets_a_table_and_figures_with_names_that_it_allows(
 @pytest.mark.slow
 def test_comet_gets_a_table_and_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is uploaded from an archive later, because Comet writes archives without a server."""
-    pytest.importorskip("comet_ml", minversion="3.44.4")  # Lightning needs this version
-    monkeypatch.setenv("COMET_START_ONLINE", "false")  # the logger stores nothing with `online=False`
-    monkeypatch.setenv("COMET_ERROR_TRACKING_ENABLE", "false")
-    monkeypatch.setenv("COMET_DISABLE_AUTO_LOGGING", "1")  # the logger sets it; this takes it back
-    quiet: dict[str, Any] = dict.fromkeys(
-        ["log_code", "log_git_patch", "log_env_details", "auto_output_logging"], False
-    )
-    logger = CometLogger(offline_directory=str(tmp_path), display_summary_level=0, **quiet)
+    logger = open_comet(tmp_path, monkeypatch)
     fit_lines(tmp_path, BLEUCallback(samples=1, parts=["precision_1"]), logger)
     logger.experiment.end()
 

@@ -83,24 +83,37 @@ WAYS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 # Scores, intervals, and comparisons
 
 
+SLOW = {"sacre_chrf", "chrf_score", "eed", "edit_rate", "rouge", "both"}
+"""Metrics of text that take long to score, and are scored as others are."""
+FAST = [name for name in make_metrics() if name not in SLOW]
+
+
 @pytest.mark.parametrize(
-    ("way", "namespace"),
+    ("way", "namespace", "names"),
     [
-        pytest.param(way, namespace, marks=[pytest.mark.long] if way not in ("a loader", "loaders x groups") else [])
-        for way, namespace in zip(WAYS, 3 * NAMESPACES)
+        pytest.param(
+            *("loaders x groups", NAMESPACES[1], FAST),
+            marks=pytest.mark.promise("1: a score is that of a sum of rows, of a loader or a group"),
+        ),
+        *(
+            pytest.param(way, name, [*make_metrics()], marks=pytest.mark.long)
+            for way, name in zip(WAYS, 3 * NAMESPACES)
+        ),
     ],
 )
-def test_each_metric_scores_each_loader_and_group_as_it_would_alone(way: str, namespace: str, tmp_path: Path) -> None:
+def test_each_metric_scores_each_loader_and_group_as_it_would_alone(
+    way: str, namespace: str, names: list[str], tmp_path: Path
+) -> None:
     step, loaders, sets = WAYS[way]
     grouped = "groups" in way
-    bleu = BLEUCallback(make_metrics(), translations=tmp_path, confidence=0.95, compare_to="best")
+    bleu = BLEUCallback(make_metrics(*names), translations=tmp_path, confidence=0.95, compare_to="best")
     record = Record(bleu)
     trainer = fit(tmp_path, bleu, record, step=step, loaders=loaders, namespace=namespace)
     comparisons = {name: expected_comparisons(name, sets) for name in (*COUNTED, *SIGNS)}
     assert comparisons["bleu"][1]["val_bleu/p_value"] < 1
     lines = read_scores(tmp_path)
     for epoch, (logged, results) in enumerate(zip(record.logged, record.results, strict=True)):
-        scores = expected_scores(make_metrics(), sets, epoch=epoch, grouped=grouped)
+        scores = expected_scores(names, sets, epoch=epoch, grouped=grouped)
         uncertainty = {tag: value for own in comparisons.values() for tag, value in own[epoch].items()}
         assert logged == scores | {tag: pytest.approx(value, abs=1e-9) for tag, value in uncertainty.items()}
         assert logged == {
@@ -111,8 +124,8 @@ def test_each_metric_scores_each_loader_and_group_as_it_would_alone(way: str, na
         own_lines = lines[epoch * len(results) : (epoch + 1) * len(results)]
         for line, (tag, result) in zip(own_lines, results.items(), strict=True):
             place = {"stage": "val", "step": 6 * (epoch + 1), "epoch": epoch, "key": tag}
-            names = ("loader", "group", "mean_of", "metric", "class", "forms", "settings")
-            origin = {name: line.pop(name) for name in names}
+            columns = ("loader", "group", "mean_of", "metric", "class", "forms", "settings")
+            origin = {name: line.pop(name) for name in columns}
             assert line == place | result.to_dict()
             assert origin["group"] in (None, *tag.split("/"))
             assert (origin["group"] is None) != bool({"even", "odd", "mean"}.intersection(tag.split("/")))
@@ -123,11 +136,17 @@ def test_each_metric_scores_each_loader_and_group_as_it_would_alone(way: str, na
     found = {
         tag: value for own in tested for tag, value in own.items() if tag.rpartition("/")[2] not in ("low", "high")
     }
-    assert found == expected_scores(make_metrics(), sets, "test", 3, grouped=grouped)
+    assert found == expected_scores(names, sets, "test", 3, grouped=grouped)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("processes", "step"), [(2, return_some_numbered), (2, return_some), (3, return_some)])
+@pytest.mark.parametrize(
+    ("processes", "step"),
+    [
+        (2, return_some_numbered),
+        *(pytest.param(count, return_some, marks=pytest.mark.long) for count in (2, 3)),
+    ],
+)
 def test_several_processes_score_what_one_does(processes: int, step: Any, tmp_path: Path) -> None:
     """Also if one of them has no sentence of a loader or group, or a repeat of the sampler."""
     names = ["chrf", "checksum", "order"]  # Lightning sends at most 64 KiB back
@@ -144,7 +163,8 @@ def test_several_processes_score_what_one_does(processes: int, step: Any, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start_method", ["forkserver", pytest.param("spawn", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
 def test_spawned_processes_compare_as_one_would(start_method: Any, tmp_path: Path) -> None:
     records = []
     several: dict[str, Any] = {"strategy": Forked(tmp_path, start_method), "devices": 2}
@@ -246,7 +266,7 @@ def test_ids_are_decoded_once_for_all_metrics(tmp_path: Path) -> None:
         return [" ".join(f"word{number}" for number in row) for row in rows]
 
     hypotheses, references = (decode(side.tolist()) for side in (translate(SENTENCES), SENTENCES))
-    everything = {name: metric for name, metric in make_metrics().items() if name != "checksum"}  # takes sources
+    everything = make_metrics(*(name for name in FAST if name != "checksum"))  # which takes sources
     for names in (["bleu"], ["ter"], ["errors"], [*everything]):
         decoded.clear()
         bleu = BLEUCallback(make_metrics(*names), decoder=decode, samples=0, translations=tmp_path / names[-1])
@@ -273,14 +293,15 @@ def test_a_validation_without_sentences_logs_and_writes_nothing(tmp_path: Path) 
     def step(batch: Tensor, epoch: int) -> dict[str, Any]:
         return return_groups(batch, epoch) | {"sample_mask": [False] * len(batch)}
 
-    bleu = BLEUCallback(make_metrics(), confidence=0.9, compare_to="best", translations=tmp_path / "t")
+    names = ["bleu", "page", "errors", "rouge"]
+    bleu = BLEUCallback(make_metrics(*names), confidence=0.9, compare_to="best", translations=tmp_path / "t")
     logger = PanelLogger(tmp_path)
     for loaders in (make_items(), make_items(SETS)):
         assert validate(tmp_path, bleu, step=step, loaders=loaders, logger=logger) == {}
         assert bleu.results == {}
     assert logger.panels == logger.worst == [*read_files(tmp_path / "t")] == []
     validate(tmp_path, bleu, step=return_sentences, loaders=make_items())
-    expected = expected_scores(make_metrics(), {"": ITEMS})
+    expected = expected_scores(names, {"": ITEMS})
     assert {name: result.score for name, result in bleu.results.items()} == {
         name: expected[name] for name in bleu.results
     }

@@ -104,7 +104,16 @@ KINDS: dict[str, Callable[[int], Any]] = {
 }
 
 
-@pytest.mark.parametrize(("processes", "sharded", "sizes"), [(2, True, (5, 37)), (4, False, (1, 333))])
+@pytest.mark.parametrize(
+    ("processes", "sharded", "sizes"),
+    [
+        (2, True, (5, 37)),
+        pytest.param(
+            *(4, False, (1, 61)),
+            marks=pytest.mark.promise("6: files are those of a single process, in a Trainer of Lightning"),
+        ),
+    ],
+)
 def test_scores_intervals_and_files_are_those_of_one_process(
     processes: int, sharded: bool, sizes: tuple[int, ...], tmp_path: Path
 ) -> None:

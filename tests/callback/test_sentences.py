@@ -34,7 +34,6 @@ from tests.helpers.lightning import (
     validate,
 )
 from tests.helpers.process_groups import run_in_processes
-from tests.helpers.processes import validate_in_processes
 
 HYPOTHESES, REFERENCES = as_lines(translate(SENTENCES)), as_lines(SENTENCES)
 SOURCES = [f"source of {line}" for line in REFERENCES]
@@ -201,32 +200,6 @@ def test_sources_that_cannot_be_decoded_are_an_error_in_the_sanity_check(tmp_pat
 
 
 # Several processes
-
-
-@pytest.mark.slow
-def test_samples_and_files_are_those_of_one_process(tmp_path: Path) -> None:
-    loaders: dict[str, Any] = {
-        f"{size}-{batch_size}": make_loader(SENTENCES[:size], batch_size=batch_size)
-        for size in (1, 5, 37)
-        for batch_size in (1, 4)
-    }
-    items = [SENTENCES[:3], SENTENCES[3:4], SENTENCES[4:11], SENTENCES[11:11], SENTENCES[11:13]]
-    loaders["unbatched"] = make_loader(items, batch_size=None)
-    shown = {}
-    for number in (1, 2, 3):
-        folder = tmp_path / f"{number}"
-        folder.mkdir()
-        options = {"translations": folder / "t", "samples": 6}
-        contents = validate_in_processes(
-            number, loaders, folder, step=return_iterators, callback_options=options, logger=PanelLogger(folder)
-        )
-        shown[number] = contents[0]["panels"], contents[0]["worst"], read_files(folder / "t")
-        assert all(content["panels"] == content["worst"] == [] for content in contents[1:])
-    assert shown[1] == shown[2] == shown[3]
-    panels, _, files = shown[1]
-    assert [len(read_table(panel)) for panel in panels] == [1, 1, 5, 5, 6, 6, 6]
-    assert files["val/step-0000000/37-4/src.txt"].decode() == "".join(f"{line}\n" for line in SOURCES)
-    assert files["val/step-0000000/unbatched/ref.txt"].decode() == "".join(f"{line}\n" for line in REFERENCES[:13])
 
 
 class DownLogger(PanelLogger):

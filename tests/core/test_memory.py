@@ -60,7 +60,10 @@ def count_steps(call: Callable[[], Any]) -> int:
     return steps
 
 
-@pytest.mark.parametrize("form", [as_text, as_words, list, torch.tensor])
+LONG_FORMS = [pytest.param(form, marks=pytest.mark.long) for form in (as_words, list)]
+
+
+@pytest.mark.parametrize("form", [as_text, torch.tensor, *LONG_FORMS])
 def test_one_long_line_among_many_short_ones_takes_the_memory_of_its_own_words(
     form: Callable[[list[int]], Any], rng: random.Random
 ) -> None:
@@ -73,7 +76,7 @@ def test_one_long_line_among_many_short_ones_takes_the_memory_of_its_own_words(
         assert peak_memory(hypotheses, references) < without + 100 * MEGABYTE
 
 
-@pytest.mark.parametrize("form", [as_text, as_words, list])
+@pytest.mark.parametrize("form", [as_text, *LONG_FORMS])
 def test_the_memory_for_references_is_linear(form: Callable[[list[int]], Any], rng: random.Random) -> None:
     """From 1,000 to 8,000 references of one sentence. Comparing each with all others would take 64 times as much."""
     references = [form(draw(rng, 20)) for _ in range(8_000)]

@@ -62,7 +62,7 @@ limits = st.sampled_from([*LIMITS])
 @example([[[7], [], [7]]], 2, "as they are", None)  # an empty first reference begins where the last hypothesis ends
 @example([[[], [7]], [[], [8]]], 2, "as they are", None)  # no hypothesis has a token
 @example([[[7], []], [[8], []]], 2, "as they are", None)  # no reference has a token
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_matches_are_those_of_the_definition(
     groups: list[list[Ids]], max_order: int, limits: str, unk_id: int | None
 ) -> None:

@@ -141,8 +141,8 @@ def wrapped(*args: Any) -> int:
         (Extractor().of_two, None),
         (Extractor.static_of_three, 7),
         (Module(), 7),
-        (torch.compile(Module(), backend="eager"), 7),
-        (torch.compile(of_keyword_index, backend="eager"), 7),
+        pytest.param(torch.compile(Module(), backend="eager"), 7, marks=pytest.mark.long),
+        pytest.param(torch.compile(of_keyword_index, backend="eager"), 7, marks=pytest.mark.long),
         (max, 2),  # has no signature
     ],
 )
@@ -600,26 +600,36 @@ OPTIONS: dict[str, Any] = {"higher_is_better": False, "percent": True, "perfect"
 DIRECTIONS = {"wrong": None, "right": False}
 
 
+CONFIGURED: list[tuple[Any, Any]] = [
+    ({"f": f"{HERE}.of_optional_sources"}, {"f": of_optional_sources}),
+    ({"f": configure("wrong_words", **OPTIONS)}, {"f": FunctionMetric(wrong_words, **OPTIONS)}),
+    (
+        {"f": configure("wrong_and_right", higher_is_better=DIRECTIONS)},
+        {"f": FunctionMetric(wrong_and_right, higher_is_better=DIRECTIONS)},
+    ),
+    (
+        {"f": {"class_path": f"{HERE}.WrongWords", "init_args": {"lowercase": True}}},
+        {"f": WrongWords(lowercase=True)},
+    ),
+    (
+        {"bleu": {"class_path": "lightning_bleu.CorpusBLEU"}, "f": configure("wrong_words"), "g": f"{HERE}.exact"},
+        {"bleu": CorpusBLEU(), "f": FunctionMetric(wrong_words), "g": exact},
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    ("config", "metrics"),
+    ("kind", "config", "metrics"),
     [
-        ({"f": f"{HERE}.of_optional_sources"}, {"f": of_optional_sources}),
-        ({"f": configure("wrong_words", **OPTIONS)}, {"f": FunctionMetric(wrong_words, **OPTIONS)}),
-        (
-            {"f": configure("wrong_and_right", higher_is_better=DIRECTIONS)},
-            {"f": FunctionMetric(wrong_and_right, higher_is_better=DIRECTIONS)},
-        ),
-        (
-            {"f": {"class_path": f"{HERE}.WrongWords", "init_args": {"lowercase": True}}},
-            {"f": WrongWords(lowercase=True)},
-        ),
-        (
-            {"bleu": {"class_path": "lightning_bleu.CorpusBLEU"}, "f": configure("wrong_words"), "g": f"{HERE}.exact"},
-            {"bleu": CorpusBLEU(), "f": FunctionMetric(wrong_words), "g": exact},
+        (Evaluator, *CONFIGURED[2]),
+        (BLEUCallback, *CONFIGURED[3]),
+        *(
+            pytest.param(kind, *pair, marks=pytest.mark.long)
+            for kind in (Evaluator, BLEUCallback)
+            for pair in CONFIGURED
         ),
     ],
 )
-@pytest.mark.parametrize("kind", [Evaluator, BLEUCallback])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # jsonargparse deprecates the only way in old versions
 def test_a_configuration_file_of_lightning_cli_can_have_functions(kind: Any, config: Any, metrics: Any) -> None:
     parser = jsonargparse.ArgumentParser(exit_on_error=False)

@@ -6,7 +6,7 @@ import re
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lightning_bleu import CorpusBLEU
@@ -219,6 +219,7 @@ def logged_numbers(draw: st.DrawFn) -> Logged:
 
 
 @given(logged_numbers())
+@settings(max_examples=20)
 def test_what_is_logged_is_read_back(logged: Logged) -> None:
     name, scores, naming = logged
     assert naming.parse(naming.render(name), scores, DETAILS) == name

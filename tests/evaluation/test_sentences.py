@@ -266,11 +266,6 @@ def test_the_index_of_sentences_is_what_the_step_returned_without_repeats() -> N
 # In several processes
 
 
-several_processes = pytest.mark.parametrize(
-    "processes", [pytest.param(number, marks=pytest.mark.slow) for number in (2, 3)]
-)
-
-
 class Case(NamedTuple):
     """How a dataset is read.
 
@@ -354,7 +349,8 @@ def test_a_process_alone_reads_the_sentences_of_the_dataset(name: str) -> None:
     assert len(outcome.statistics) == 37
 
 
-@several_processes
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [pytest.param(2, marks=pytest.mark.long), 3])
 @pytest.mark.parametrize("name", CASES)
 def test_processes_read_what_a_process_alone_reads(name: str, processes: int, pool: ProcessPool) -> None:
     alone = run_cases(0, 1, CASES[name])

@@ -18,9 +18,8 @@ from lightning_bleu.evaluation.scores.uncertainty import add_intervals, resample
 from lightning_bleu.evaluation.scores.validation import Scored
 from lightning_bleu.tasks import WER
 from tests.helpers.callback_metrics import corpus_of, errors
-from tests.helpers.process_groups import ProcessPool
 from tests.helpers.resampling import draw_resamples
-from tests.helpers.systems import TARGET, A, B, pick
+from tests.helpers.systems import TARGET, A, B
 from tests.helpers.validations import Counting, bootstrap, count, find_interval, rows_of, score
 
 SIZE = 40
@@ -160,24 +159,3 @@ def test_a_single_sentence_says_nothing_about_chance() -> None:
     assert test.difference > 0
     assert test.low == test.high == test.difference
     assert test.p_value == 1
-
-
-# Processes
-
-
-def find_in_process(rank: int, processes: int) -> list[tuple[Name, tuple[float, ...]]]:
-    """The resamples of scores; process 1 of several has half of the sentences."""
-    counting = Counting({"bleu": CorpusBLEU(), "f": errors}, ["news", "talks"])
-    for number in range(2):
-        hypotheses, references, _ = corpus_of(range(SIZE), number)
-        share = range(rank, SIZE, processes)
-        count(counting, pick(hypotheses, share), pick(references, share), dataloader_idx=number, index=share)
-    return [(name, interval.scores) for name, interval in find_intervals(score(counting).scored).items()]
-
-
-@pytest.mark.slow
-def test_the_resamples_of_several_processes_are_those_of_one(pool: ProcessPool) -> None:
-    expected = find_in_process(0, 1)
-    assert len(expected) == 6
-    for processes in (2, 3):
-        assert pool.run(processes, find_in_process) == [expected] * processes

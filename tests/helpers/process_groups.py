@@ -1,4 +1,4 @@
-"""Processes and their groups. They are forked from a server that has imported everything; see ``conftest.py``.
+"""Processes and their groups. They are forked from a server that has imported everything; see ``fixtures.py``.
 
 Tests of collectives share a :class:`ProcessPool`, or use :func:`group_of_one`. Whatever makes its own group (Lightning,
 Transformers) runs in new processes, which :func:`run_in_processes` starts.
@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gc
+import logging
 import multiprocessing
 import os
 import pickle
+import sys
 import tempfile
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, wait
 from datetime import timedelta
+from multiprocessing import forkserver, resource_tracker, util
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+from unittest.mock import patch
 
 import torch.distributed as dist
 from torch.multiprocessing.spawn import start_processes
@@ -30,6 +36,45 @@ TIME_LIMIT = 240
 # Up to torch 2.6, freeing a group waits for its threads while it holds the GIL, and a thread may still need the GIL to
 # free a tensor of its last collective. So a group is freed when the next one ends, or not at all.
 _last_group: deque[dist.ProcessGroup | None] = deque(maxlen=1)
+
+
+def start_fork_server() -> None:
+    """Fork the server of :mod:`multiprocessing` from this process, whose imports take seconds in a new one."""
+    resource_tracker.ensure_running()
+    before = _open_files()
+
+    def fork(executable: str, arguments: list[str], passed: list[int]) -> int:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # the other thread of a worker of xdist only reads
+            process = os.fork()
+        if process == 0:
+            for number in _open_files() - before - {*passed}:
+                with contextlib.suppress(OSError):  # that of the folder that was read
+                    os.close(number)
+            _serve(arguments[-1])
+        return process
+
+    with patch.object(util, "spawnv_passfds", fork):
+        forkserver.ensure_running()
+
+
+def _open_files() -> set[int]:
+    return {int(number) for number in os.listdir("/proc/self/fd")}
+
+
+def _serve(code: str) -> NoReturn:
+    """Be the server, without what pytest has set."""
+    try:
+        sys.stdout, sys.stderr = (open(number, "w", buffering=1, closefd=False) for number in (1, 2))  # noqa: SIM115
+        logging.getLogger().handlers.clear()
+        warnings.resetwarnings()
+        for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+            warnings.simplefilter("ignore", category)  # as in a new interpreter
+        gc.collect()
+        gc.freeze()  # so that garbage collections do not search everything that was imported
+        exec(code, {})
+    finally:
+        os._exit(0)
 
 
 @contextlib.contextmanager

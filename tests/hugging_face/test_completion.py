@@ -36,7 +36,7 @@ from tests.helpers.process_groups import run_in_processes
 
 pytestmark = pytest.mark.slow
 
-SENTENCES = 13
+SENTENCES = 7
 """With batches of 4, the last batch is smaller, and two processes repeat sentences."""
 
 
@@ -114,7 +114,13 @@ def train_and_evaluate() -> Iterator[tuple[float, float]]:
         yield trainer.evaluate()["eval_bleu"], score_of(complete_again(make_turns(), copy.deepcopy(trainer.model)))
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(
+    "processes",
+    [
+        pytest.param(1, marks=pytest.mark.long),
+        pytest.param(2, marks=pytest.mark.promise("6: what a model generates is what it does for one prompt")),
+    ],
+)
 def test_scores_are_those_of_one_prompt_at_a_time(processes: int, tmp_path: Path) -> None:
     turns, last = make_turns(), [chat[-1] for chat in make_chats(SENTENCES, 3)]
     expected = score_of(last)
@@ -154,6 +160,7 @@ def evaluate_sharded(folder: Path) -> dict[str, float]:
     }
 
 
+@pytest.mark.long
 def test_a_sharded_model_generates_until_all_processes_are_done(tmp_path: Path) -> None:
     expected = pytest.approx(score_of(make_turns()), abs=1e-12)
     for scores in run_in_processes(2, evaluate_sharded, tmp_path):

@@ -54,7 +54,7 @@ def make_items() -> list[dict[str, list[int]]]:
     """Sources, and references that are what the model generates, with some words replaced."""
     model, chosen = make_model(), random.Random(0)
     items = []
-    for _ in range(9):
+    for _ in range(5):
         source = [chosen.randrange(FIRST_WORD, SIZE) for _ in range(chosen.randint(2, 9))]
         labels = [*replace_words(complete_alone(model, source), chosen), EOS]
         items.append({"input_ids": source, "labels": labels})
@@ -105,7 +105,7 @@ def test_gen_kwargs_and_the_call_are_passed_to_the_trainer() -> None:
     assert trainer.evaluate({"a": make_items()}, num_beams=3)["eval_a_bleu"] == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("event", ["on_prediction_step", "on_evaluate"])
+@pytest.mark.parametrize("event", ["on_prediction_step", pytest.param("on_evaluate", marks=pytest.mark.long)])
 def test_an_evaluation_inside_another_one_has_arguments_of_its_own(event: str) -> None:
     from transformers import TrainerCallback
 
@@ -170,7 +170,7 @@ def test_a_trainer_that_exists_gets_the_mixin() -> None:
         add_evaluator(trainer, Evaluator())
 
 
-@pytest.mark.parametrize("base", ["Trainer", "Seq2SeqTrainer"])
+@pytest.mark.parametrize("base", [pytest.param("Trainer", marks=pytest.mark.long), "Seq2SeqTrainer"])
 def test_split_finds_references_and_complete_generates_instead_of_the_trainer(base: str) -> None:
     def split(self: Any, inputs: Any) -> Prompts:
         prompts = EvaluatorMixin.split(self, inputs)

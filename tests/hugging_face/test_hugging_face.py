@@ -23,7 +23,9 @@ from torch.utils.tensorboard import SummaryWriter
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, corpus_bleu, corpus_chrf
 from lightning_bleu.hugging_face import EvaluatorMixin
+from lightning_bleu.hugging_face.arguments import GenerationSettings, suspect_limit
 from lightning_bleu.hugging_face.generator import GeneratorMixin
+from lightning_bleu.hugging_face.mixin import _check_ids
 from tests.helpers.files import read_files, read_scores
 from tests.helpers.hugging_face import DATASETS, collate, decode, make_items, make_trainer, texts_of
 from tests.helpers.lightning import read_events
@@ -104,8 +106,11 @@ def evaluate_matrix(folder: Path, kinds: list[str], workers: list[int], sizes: l
 @pytest.mark.parametrize(
     ("processes", "kinds", "workers", "sizes"),
     [
-        pytest.param(1, ["Trainer"], [0], [21], id="some in 1 process"),
-        pytest.param(2, ["Seq2SeqTrainer"], [0], [21], id="some in 2"),
+        pytest.param(
+            *(2, ["Seq2SeqTrainer"], [0], [21]),
+            id="some in 2",
+            marks=pytest.mark.promise("6: a sentence counts once, however accelerate deals it"),
+        ),
         *(
             pytest.param(count, [kind], [0, 1, 2], [1, 3, 7, 21], marks=pytest.mark.long, id=f"{kind}, all in {count}")
             for count in (1, 2, 3)
@@ -214,7 +219,7 @@ def evaluate_inside(evaluate: Callable[[], Any]) -> Any:
     return type("EvaluatesInside", (TrainerCallback,), {"on_prediction_step": step})()
 
 
-@pytest.fixture(scope="module", params=[1, 2])
+@pytest.fixture(scope="module", params=[pytest.param(1, marks=pytest.mark.long), 2])
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Scores], Path]:
     """What each process found, and their folder."""
     pytest.importorskip("transformers")
@@ -349,7 +354,13 @@ def train(folder: Path) -> Scores:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(
+    "processes",
+    [
+        pytest.param(1, marks=pytest.mark.long),
+        pytest.param(2, marks=pytest.mark.promise("6: process 0 compares and decides, in a Trainer of Transformers")),
+    ],
+)
 def test_the_best_weights_have_their_step_and_a_resumed_run_is_compared(processes: int, tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     best = expected_scores(ITEMS)["eval_bleu"]
@@ -404,6 +415,7 @@ def train_with_wandb(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_wandb_gets_a_table_and_a_figure(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     pytest.importorskip("wandb")
@@ -434,6 +446,7 @@ def run_page_of_docs(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_programs_of_the_page_run(tmp_path: Path) -> None:
     pytest.importorskip("transformers", minversion="5.0")
     pytest.importorskip("trl", minversion="1.0")
@@ -503,6 +516,30 @@ def test_predictions_that_are_no_ids_are_an_error(predictions: Any, received: st
     trainer._started = begin(evaluator)
     with pytest.raises(TypeError, match=rf"{received}.*predict_with_generate=True"):
         trainer.prediction_step(None, {"labels": IDS}, prediction_loss_only=False)
+
+
+def test_predictions_without_labels_are_checked_too() -> None:
+    _check_ids(IDS, None)
+    with pytest.raises(TypeError, match=r"a ndarray of shape \(2, 4, 9\) \(logits"):
+        _check_ids(np.zeros((2, 4, 9), np.float32), None)
+
+
+@pytest.mark.parametrize(
+    ("ids", "limited", "is_cut"),
+    [
+        ([[5, 6, 1]], {}, False),
+        ([[5, 6, 1]], {"forced_eos_token_id": 1}, True),  # which is the last id
+        ([[5, 1, 0]], {"forced_eos_token_id": 1}, False),
+        ([[5, 6, 7], [5, 1, 0]], {}, True),
+        ([[5, 6, 7]], {"max_new_tokens": 3}, False),
+        ([[5, 6, 7]], {"stop_strings": ["."]}, False),
+    ],
+)
+def test_a_limit_that_cuts_a_hypothesis_is_suspected(ids: list[list[int]], limited: Any, is_cut: bool) -> None:
+    settings = GenerationSettings({"eos_token_id": 1} | limited, None)
+    for labels, is_longer in (([[5, 6, 7, 8]], True), ([[5, 6, 7, -100]], False)):
+        found = [*suspect_limit(torch.tensor(ids), torch.tensor(labels), settings)]
+        assert bool(found) == (is_cut and is_longer)
 
 
 @pytest.mark.parametrize(

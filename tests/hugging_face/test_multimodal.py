@@ -148,7 +148,7 @@ def expected_score(items: Any) -> float:
     return bleu_of([to_text(item["generated"]) for item in items], [to_text(item["answer"]) for item in items])
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("side", ["left", pytest.param("right", marks=pytest.mark.long)])
 def test_scores_are_those_of_one_prompt_with_its_images_at_a_time(model: Any, side: str) -> None:
     items = make_items(model, most_images=2)
     expected = expected_score(items)

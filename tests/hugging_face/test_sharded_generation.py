@@ -22,6 +22,7 @@ from tests.helpers.process_groups import run_in_processes
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(not hasattr(torch.distributed.fsdp, "fully_shard"), reason="since torch 2.6"),
 ]
 

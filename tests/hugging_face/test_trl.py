@@ -25,7 +25,7 @@ from tests.helpers.language_models import (
 )
 from tests.helpers.process_groups import run_in_processes
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 TEMPLATE = """
 {%- for message in messages -%}

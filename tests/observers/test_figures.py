@@ -85,7 +85,7 @@ def test_each_bar_is_the_corpus_bleu_of_the_sentences_that_its_label_names(
 
 
 def test_buckets_have_30_sentences_unless_there_is_only_one(rng: random.Random) -> None:
-    for _ in range(10):
+    for _ in range(6):
         lengths = [int(rng.lognormvariate(rng.uniform(1, 5), rng.uniform(0.1, 1))) for _ in range(rng.randint(1, 500))]
         counts = [count for _, count in labels_of(bleu_by_length_figure(from_lengths(lengths, lengths), SETTINGS))]
         assert sum(counts) == len(lengths)
@@ -128,7 +128,7 @@ def visible_texts(figure: Any) -> list[tuple[str, Bbox]]:
     return [(text.get_text(), text.get_window_extent()) for text in texts if text.get_text()]
 
 
-@pytest.mark.parametrize("confidence", [None, 0.95])
+@pytest.mark.parametrize("confidence", [pytest.param(None, marks=pytest.mark.long), 0.95])
 @pytest.mark.parametrize(
     "statistics",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 from lightning_fabric.loggers.tensorboard import TensorBoardLogger as FabricLogger
-from pytorch_lightning.loggers import CometLogger, CSVLogger, MLFlowLogger, TensorBoardLogger, WandbLogger
+from pytorch_lightning.loggers import CometLogger, CSVLogger, TensorBoardLogger, WandbLogger
 from pytorch_lightning.loggers.logger import DummyLogger, Logger
 from torch.utils.tensorboard import SummaryWriter
 
@@ -28,6 +29,7 @@ from lightning_bleu.observers.loggers import (
     adapt,
     check_loggers,
 )
+from tests.helpers.loggers import open_comet, open_mlflow
 from tests.helpers.validations import Counting, count, score
 from tests.helpers.views import HYPOTHESES, REFERENCES, samples_of
 
@@ -78,32 +80,14 @@ def make_wandb_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return wandb.init(dir=folder, mode="offline")
 
 
-def make_mlflow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> MLFlowLogger:
-    pytest.importorskip("mlflow")
-    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")  # the logger sets it; this takes it back
-    return MLFlowLogger(tracking_uri=f"sqlite:///{folder}/mlflow.db", artifact_location=folder.as_uri())
-
-
-def make_comet(folder: Path, monkeypatch: pytest.MonkeyPatch) -> CometLogger:
-    pytest.importorskip("comet_ml", minversion="3.44.4")  # Lightning needs this version
-    monkeypatch.setenv("COMET_START_ONLINE", "false")  # the logger stores nothing with `online=False`
-    monkeypatch.setenv("COMET_ERROR_TRACKING_ENABLE", "false")
-    monkeypatch.setenv("COMET_DISABLE_AUTO_LOGGING", "1")  # the logger sets it; this takes it back
-    quiet: dict[str, Any] = dict.fromkeys(
-        ["log_code", "log_git_patch", "log_env_details", "auto_output_logging"], False
-    )
-    return CometLogger(offline_directory=str(folder), display_summary_level=0, **quiet)
-
-
 KNOWN: dict[str, tuple[Callable[[Path, pytest.MonkeyPatch], Any], type[LoggerAdapter]]] = {
     "TensorBoard's own": (lambda folder, patch: SummaryWriter(folder), TensorBoard),
     "TensorBoard": (lambda folder, patch: TensorBoardLogger(folder), TensorBoard),
     "TensorBoard of Fabric": (lambda folder, patch: FabricLogger(folder), TensorBoard),
     "W&B": (make_wandb, LikeWandb),
     "W&B's own": (make_wandb_run, WandbRun),
-    "MLflow": (make_mlflow, MLflow),
-    "Comet": (make_comet, Comet),
+    "MLflow": (functools.partial(open_mlflow, "file:{}/mlruns"), MLflow),
+    "Comet": (open_comet, Comet),
     "tables": (lambda folder, patch: ShowsTables(), LikeWandb),
     "images": (lambda folder, patch: ShowsImages(), LikeWandb),
     "CSV": (lambda folder, patch: CSVLogger(folder), NumbersOnly),
@@ -126,8 +110,7 @@ def close(logger: Any) -> None:
         logger.close()
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in KNOWN])
-@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name in SLOW else ()) for name in KNOWN])
 def test_each_class_knows_exactly_its_loggers(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make, expected = KNOWN[name]
     logger = make(tmp_path, monkeypatch)

@@ -118,7 +118,7 @@ TEXTS = st.text(LETTERS, max_size=12).filter(lambda text: not re.search("[\ud800
 
 
 @given(st.lists(st.tuples(TEXTS, st.lists(TEXTS, min_size=1, max_size=3), TEXTS), min_size=2, max_size=4))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 def test_any_sentences_are_read_as_they_were_and_score_as_logged(corpus: list[tuple[str, list[str], str]]) -> None:
     hypotheses, references, sources = (list(column) for column in zip(*corpus))
     metrics: Any = {
@@ -546,6 +546,7 @@ def test_every_folder_is_inside_the_given_one(key: str, loader: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_command_line_of_sacrebleu_prints_our_score_digit_for_digit(tmp_path: Path) -> None:
     hypotheses, references = random_corpus(random.Random(3), 200)
     preds = [" ".join(words) + "\u2028 .\r\nx\n" * (i % 2) for i, words in enumerate(hypotheses)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -53,6 +53,12 @@ def test_a_sentence_longer_than_what_is_shown_is_marked_as_a_whole() -> None:
     assert len(hypothesis.tokens) == 302
     assert {span.mark for span in mark_words(hypothesis, [reference])[1][0]} == {""}
     assert len(split_line("x " * 100_000, False, SETTINGS).text) == 20_000
+
+
+def test_shares_are_shown_in_percent_and_other_scores_on_their_scale() -> None:
+    percent = {"share": False, "percent": True, "words": None}
+    sample = Sample(1, [split("a")], None, dict.fromkeys(percent, 0.25), percent)
+    assert sample.shown_scores() == [25, 0.25, 0.25]
 
 
 @pytest.mark.parametrize(
@@ -189,6 +195,7 @@ def test_nasty_text_is_shown_as_it_is(text: str) -> None:
 
 
 @given(TEXTS, TEXTS, TEXTS)
+@settings(max_examples=40)
 def test_no_text_yields_a_tag(hypothesis: str, reference: str, caption: str) -> None:
     tokens = ["", *hypothesis, *reference]  # in another order, they may not be in the text
     references = [split(reference), Line(reference, tokens)]

@@ -332,8 +332,8 @@ def test_a_record_has_their_settings_from_which_systems_are_compared(tmp_path: P
         evaluator.update(system, REFERENCES)
         results = evaluator.finish(step)
         files[name] = tmp_path / "val" / f"step-{step:07}"
-    recorded = compare_systems(files)
-    assert recorded.tests == compare_systems(files, metrics=metrics).tests
+    recorded = compare_systems(files, resamples=100)
+    assert recorded.tests == compare_systems(files, metrics=metrics, resamples=100).tests
     assert recorded.metrics == [*KEYS, "normal", "stemmed/rouge2"]
     for key, intervals in recorded.intervals.items():
         assert intervals["b"].score == results[f"val_{key}"].score
@@ -400,6 +400,10 @@ def test_they_stand_alone_can_be_sent_to_processes_and_show_their_options(metric
     copied = pickle.loads(pickle.dumps(metric))
     expected = {logged.removeprefix(f"val_{name}").removeprefix("/"): one.score for logged, one in results.items()}
     assert evaluate(copied, A, REFERENCES) == expected
+    evaluator.start()
+    evaluator.update([REFERENCES[0], "?"], REFERENCES[:2])
+    (worst,) = evaluator.finish(1).samples["val"].worst
+    assert worst.number == 2, "the other sentence is perfect"
     assert repr(metric).endswith("percent=True)")
     assert repr(type(metric)()) == f"{type(metric).__name__}()"
     share = evaluate(type(metric)(), A, REFERENCES)
@@ -444,6 +448,7 @@ def test_options_are_checked_when_the_metric_is_made(
         make(**options)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_configuration_file_of_lightning_cli_can_have_them() -> None:
     config = {
