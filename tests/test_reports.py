@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import struct
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -286,7 +287,7 @@ def test_the_best_is_one_of_the_validations_with_the_settings_and_sentences_of_t
     run = read_run(tmp_path)
     best = run.best("val_bleu")
     assert best is not None
-    assert (best.step, best.sentences) == (0, {"": 4})
+    assert (best.step, best.sentence_counts) == (0, {"": 4})
     assert max(validation.score("val_bleu") or 0 for validation in run.validations) > (best.score("val_bleu") or 0)
 
 
@@ -301,12 +302,11 @@ def test_a_folder_with_several_runs_is_an_error_that_lists_them(tmp_path: Path) 
 # W&B
 
 
-def read_history(folder: Path) -> list[dict[str, Any]]:
-    """The rows in the file of an offline run of W&B, which has the format of the logs of LevelDB."""
+def read_records(content: bytes) -> Iterator[Any]:
+    """The records in the file of an offline run of W&B, which has the format of the logs of LevelDB."""
     from wandb.proto import wandb_internal_pb2 as messages
 
-    (path,) = folder.rglob("run-*.wandb")
-    content, place, record, rows = path.read_bytes(), 7, b"", []
+    place, record = 7, b""
     while place + 7 <= len(content):
         if 2**15 - place % 2**15 < 7:  # a block ends
             place += 2**15 - place % 2**15
@@ -317,13 +317,22 @@ def read_history(folder: Path) -> list[dict[str, Any]]:
         if kind in (1, 4):  # a whole record, or the end of one
             message: Any = messages.Record()  # type: ignore[attr-defined]
             message.ParseFromString(record)
-            items = message.history.item
-            rows += (
-                [{"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in items}]
-                if items
-                else []
-            )
+            yield message
             record = b""
+
+
+def read_history(folder: Path) -> list[dict[str, Any]]:
+    """The rows of an offline run of W&B, whose service may still be writing."""
+    (path,) = folder.rglob("run-*.wandb")
+    for _ in range(300):
+        records = [*read_records(path.read_bytes())]
+        if records and records[-1].HasField("exit"):
+            break
+        time.sleep(0.1)
+    rows = []
+    for record in records:
+        items = {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
+        rows += [items] if items else []
     return rows
 
 

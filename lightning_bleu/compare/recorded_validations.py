@@ -24,7 +24,7 @@ class RecordedValidation:
         epoch: the epoch; None if it is unknown.
         scores: its scores in ``scores.json``, by logged name.
         folders: the folders of its sentences, by the names of the loaders.
-        sentences: the numbers of its sentences, by the same names.
+        sentence_counts: the numbers of its sentences, by the same names.
         findings: what stands out in its texts.
     """
 
@@ -33,7 +33,7 @@ class RecordedValidation:
     epoch: float | None
     scores: Mapping[str, dict[str, Any]]
     folders: Mapping[str, Path]
-    sentences: Mapping[str, int]
+    sentence_counts: Mapping[str, int]
     findings: Sequence[Finding]
 
     def score(self, key: str) -> float | None:
@@ -46,7 +46,7 @@ class RecordedValidation:
         line = self.scores[key]
         members = [self.scores[member] for member in line["mean_of"] if member in self.scores] or [line]
         described = [[one[name] for name in ("key", "class", "settings", "percent")] for one in members]
-        return described, [self.sentences.get(one["loader"] or "") for one in members]
+        return described, [self.sentence_counts.get(one["loader"] or "") for one in members]
 
 
 def read_validations(run: Path) -> list[RecordedValidation]:
@@ -75,7 +75,7 @@ def read_validations(run: Path) -> list[RecordedValidation]:
 def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any]) -> RecordedValidation:
     """A validation, with what the one before it has of other loaders at the same step."""
     folders = {loader["name"]: loader["folder"] for loader in later["loaders"]}
-    sentences = {loader["name"]: loader["sentences"] for loader in later["loaders"]}
+    counts = {loader["name"]: loader["sentences"] for loader in later["loaders"]}
     findings = []
     for loader in later["loaders"]:
         findings += [Finding(finding["key"], finding["message"], loader["name"]) for finding in loader["findings"]]
@@ -84,8 +84,8 @@ def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any]) -> Reco
         findings = [finding for finding in earlier.findings if finding.where not in folders] + findings
         lines = {**earlier.scores, **lines}
         folders = {**earlier.folders, **folders}
-        sentences = {**earlier.sentences, **sentences}
-    return RecordedValidation(later["stage"], later["step"], later["epoch"], lines, folders, sentences, findings)
+        counts = {**earlier.sentence_counts, **counts}
+    return RecordedValidation(later["stage"], later["step"], later["epoch"], lines, folders, counts, findings)
 
 
 def is_test(stage: str) -> bool:

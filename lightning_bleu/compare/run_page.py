@@ -84,13 +84,13 @@ def _validation_table(
     missing: int,
 ) -> Table:
     """A row per validation."""
-    has_counts = len({tuple(validation.sentences.items()) for validation in validations}) > 1
+    has_counts = len({tuple(validation.sentence_counts.items()) for validation in validations}) > 1
     header = ["step", "epoch", *(["sentences"] if has_counts else []), *keys]
     rows = []
     for validation in validations[-MAX_ROWS:]:
         row: list[TableCell] = [f"{validation.step:,}", "" if validation.epoch is None else f"{validation.epoch:g}"]
         if has_counts:
-            row.append(f"{sum(validation.sentences.values()):,}")
+            row.append(f"{sum(validation.sentence_counts.values()):,}")
         for key in keys:
             text = _format_score(validation, key)
             is_best = len(validations) > 1 and best.get(key) is validation
