@@ -110,11 +110,6 @@ class Plan:
     decoder: Decoder | None = None
     loggers: Sequence[Any] = ()
 
-    @property
-    def named(self) -> Collection[str]:
-        """What `only` can name besides labels."""
-        return self.datasets or [*self.names, self.dataset]
-
 
 @dataclass(eq=False)
 class StartedValidation:
@@ -342,6 +337,7 @@ class Evaluator:
         naming = plan.naming or self.namings[plan.stage]
         decoder = self.options.decoder or plan.decoder
         dashboard = Dashboard(self.warn_once)
+        named = plan.datasets or [*plan.names, plan.dataset]  # what `only` can name besides labels
 
         def describe() -> dict[str, Any]:
             return describe_for_agreement(self.options, self.metrics) | {
@@ -356,13 +352,13 @@ class Evaluator:
             if list(plan.names) != [""]:  # a single loader needs no name
                 check_names(f"loaders of {plan.stage!r}", plan.names, self.reserved_names)
             dashboard.open(plan.loggers, self.options.loggers)
-            ignores_all = all(self.options.ignores(name or plan.dataset, plan.named) for name in plan.names)
+            ignores_all = all(self.options.ignores(name or plan.dataset, named) for name in plan.names)
             if self.record is not None and not ignores_all:
                 self.record.check_folder(*naming.folder)
             return list(self.metrics)
 
         metrics = {name: self.metrics[name] for name in exchange(describe, open_all)}
-        loaders = self._make_loaders(plan, shared_reading(metrics, decoder))
+        loaders = self._make_loaders(plan, named, shared_reading(metrics, decoder))
         max_texts = self._find_max_texts()
         collector = SentenceCollector(metrics, loaders, self.reserved_names, max_texts, self.warn_once)
         return StartedValidation(plan, naming, metrics, collector, dashboard)
@@ -449,7 +445,7 @@ class Evaluator:
 
     # Their parts
 
-    def _make_loaders(self, plan: Plan, reading: Settings) -> list[Loader]:
+    def _make_loaders(self, plan: Plan, named: Collection[str], reading: Settings) -> list[Loader]:
         """The loaders of a validation, which read ids like this."""
         if process_count() > 1:
             for dataloader in plan.dataloaders:
@@ -457,7 +453,7 @@ class Evaluator:
         order_needed_by = self._find_need_of_order(plan.stage, plan.origin.owner)
         loaders = []
         for name, dataloader in zip_longest(plan.names, plan.dataloaders):
-            labels = self.options.labels_of(name or plan.dataset, plan.named)
+            labels = self.options.labels_of(name or plan.dataset, named)
             is_recorded = self.record is not None
             loaders.append(Loader(name, reading, dataloader, plan.origin, order_needed_by, labels, is_recorded))
         return loaders

@@ -43,10 +43,13 @@ class RecordedValidation:
 
     def basis(self, key: str) -> Any:
         """What validations must share so that their scores can be compared: metric, settings, unit, sentences."""
-        line = self.scores[key]
-        members = [self.scores[member] for member in line["mean_of"] if member in self.scores] or [line]
-        described = [[one[name] for name in ("key", "class", "settings", "percent")] for one in members]
-        return described, [self.sentence_counts.get(one["loader"] or "") for one in members]
+        members = self.scores[key]["mean_of"] or [key]
+        lines = [self.scores[member] for member in members if member in self.scores]
+        basis = []
+        for line in lines:
+            basis += [line["key"], line["class"], line["settings"], line["percent"]]
+            basis.append(self.sentence_counts.get(line["loader"] or ""))
+        return basis
 
 
 def read_validations(run: Path) -> list[RecordedValidation]:
@@ -75,7 +78,7 @@ def read_validations(run: Path) -> list[RecordedValidation]:
 def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any]) -> RecordedValidation:
     """A validation, with what the one before it has of other loaders at the same step."""
     folders = {loader["name"]: loader["folder"] for loader in later["loaders"]}
-    counts = {loader["name"]: loader["sentences"] for loader in later["loaders"]}
+    sentence_counts = {loader["name"]: loader["sentences"] for loader in later["loaders"]}
     findings = []
     for loader in later["loaders"]:
         findings += [Finding(finding["key"], finding["message"], loader["name"]) for finding in loader["findings"]]
@@ -84,8 +87,8 @@ def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any]) -> Reco
         findings = [finding for finding in earlier.findings if finding.where not in folders] + findings
         lines = {**earlier.scores, **lines}
         folders = {**earlier.folders, **folders}
-        counts = {**earlier.sentence_counts, **counts}
-    return RecordedValidation(later["stage"], later["step"], later["epoch"], lines, folders, counts, findings)
+        sentence_counts = {**earlier.sentence_counts, **sentence_counts}
+    return RecordedValidation(later["stage"], later["step"], later["epoch"], lines, folders, sentence_counts, findings)
 
 
 def is_test(stage: str) -> bool:
@@ -111,8 +114,10 @@ def find_best(validations: Sequence[RecordedValidation], key: str) -> RecordedVa
     best = None
     best_gain = -math.inf
     for validation in find_comparable(validations, key):
-        line = validation.scores[key]
-        gain = line["score"] * {True: 1, False: -1, None: math.nan}[line["higher_is_better"]]
+        score = validation.score(key)
+        if score is None or validation.scores[key]["higher_is_better"] is None:
+            continue
+        gain = score if validation.scores[key]["higher_is_better"] else -score
         if gain > best_gain:
             best, best_gain = validation, gain
     return best

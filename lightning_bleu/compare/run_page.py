@@ -45,7 +45,9 @@ def _describe_stage(run: RecordedRun, stage: str) -> list[Block]:
     main_key = find_main_key(validations)
     keys = list(dict.fromkeys(key for validation in validations for key in validation.scores))
     lines = {key: line for validation in validations for key, line in validation.scores.items()}
-    keys.sort(key=lambda key: (key != main_key, lines[key]["group"] is not None, bool(lines[key]["loader"])))
+    keys.sort(key=lambda key: bool(lines[key]["loader"]))  # stable: loaders after the whole
+    keys.sort(key=lambda key: lines[key]["group"] is not None)
+    keys.sort(key=lambda key: key != main_key)
     shown = keys[:_MAX_COLUMNS]
     best = {} if is_test(stage) else {key: run.best(key) for key in keys}
     blocks: list[Block] = []
@@ -84,13 +86,12 @@ def _validation_table(
     missing: int,
 ) -> Table:
     """A row per validation."""
-    has_counts = len({tuple(validation.sentence_counts.items()) for validation in validations}) > 1
-    header = ["step", "epoch", *(["sentences"] if has_counts else []), *keys]
+    header = ["step", "epoch", "sentences", *keys]
     rows = []
     for validation in validations[-MAX_ROWS:]:
         row: list[TableCell] = [f"{validation.step:,}", "" if validation.epoch is None else f"{validation.epoch:g}"]
-        if has_counts:
-            row.append(f"{sum(validation.sentence_counts.values()):,}")
+        count = sum(validation.sentence_counts.values())
+        row.append(f"{count:,}")
         for key in keys:
             text = _format_score(validation, key)
             is_best = len(validations) > 1 and best.get(key) is validation
@@ -107,13 +108,19 @@ def _describe_columns(validations: Sequence[RecordedValidation], keys: Sequence[
     note = describe_directions({key: line["higher_is_better"] for key, line in lines.items()})
     if len(validations) > 1:
         note += " *: the best."
-    if any(len(find_comparable(validations, key)) < sum(key in one.scores for one in validations) for key in keys):
+    if any(_has_incomparable(validations, key) for key in keys):
         note += " It is one of those with the settings and the sentences of the latest validation."
     if missing > 0:
         note += f" {missing:,} more scores are in the record."
     if len(validations) > MAX_ROWS:
         note += f" The latest {MAX_ROWS} of {len(validations):,} validations."
     return note.strip()
+
+
+def _has_incomparable(validations: Sequence[RecordedValidation], key: str) -> bool:
+    """Whether some scores cannot be compared with the latest one."""
+    scored = [validation for validation in validations if validation.score(key) is not None]
+    return len(find_comparable(validations, key)) < len(scored)
 
 
 def _curve(validations: Sequence[RecordedValidation], key: str, best: RecordedValidation | None) -> Chart:

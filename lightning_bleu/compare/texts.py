@@ -68,8 +68,7 @@ def read_systems(systems: Mapping[str, Any], references: Any, sources: Any) -> S
     if references is None:
         references = _find_shared("references", files, recorded)
     sources = _find_shared("sources", files, recorded) if sources is None else _read_lines("sources", sources)
-    named = [lines for lines in recorded.values() if lines and lines[0]["id"] is not None]
-    ids = [str(line["id"]) for line in named[0]] if named else None
+    ids = _find_ids(recorded)
     texts = SystemTexts(hypotheses, _read_references(references), sources, files, has_own_references, ids)
     _check_counts(texts)
     return texts
@@ -124,6 +123,15 @@ def _find_shared(kind: str, files: Mapping[str, Path], recorded: Mapping[str, _L
     if any(lines != texts[0] for lines in texts):
         raise ValueError(f"the systems have different {kind}: pass {kind}=...")
     return texts[0] if texts else None
+
+
+def _find_ids(recorded: Mapping[str, _Lines]) -> list[str] | None:
+    """What the first record with ids calls each sentence; None if there is none."""
+    for lines in recorded.values():
+        ids = [line["id"] for line in lines]
+        if None not in ids:
+            return list(map(str, ids))
+    return None
 
 
 def _check_counts(texts: SystemTexts) -> None:

@@ -213,7 +213,7 @@ def test_a_run_shows_its_validations_and_the_worst_sentences_of_the_best(
     assert lines[0] == "run"
     assert f"Best: val_bleu {best:.2f} at step 200; val_length" in lines[2]
     (row,) = [line for line in lines if line.startswith(" 200")]
-    assert row.split()[:4] == ["200", "1", f"{best:.2f}", "*"]
+    assert row.split()[:5] == ["200", "1", "40", f"{best:.2f}", "*"]
     assert "Sentences of step 200" in lines
     assert "<svg" in (tmp_path / "run.html").read_text(encoding="utf-8")
 

@@ -131,8 +131,9 @@ class SentenceCollector:
         self._reserved = reserved
         self._locals = [LocalSentences(loader) for loader in loaders]
         self._skipped = 0
-        self._keys = sorted({key for metric in metrics.values() for key in metric.keys})
-        self._sent_keys = {key for metric in metrics.values() if metric.corpus_level for key in metric.keys}
+        self._takers = {name: metric for name, metric in metrics.items() if metric.keys or metric.takes_sources}
+        self._keys = sorted({key for metric in self._takers.values() for key in metric.keys})
+        self._sent_keys = {key for metric in self._takers.values() if metric.corpus_level for key in metric.keys}
         self._max_sent = math.inf if any(metric.corpus_level for metric in metrics.values()) else max_texts
         scores_texts = any(metric.columns == 0 for metric in metrics.values())
         self._max_kept = math.inf if scores_texts else max_texts
@@ -166,7 +167,7 @@ class SentenceCollector:
             return
         given = local.find_given(output, self._keys)
         fields = [name for name, is_given in given.items() if is_given]
-        for name, metric in self._metrics.items():
+        for name, metric in self._takers.items():
             metric.check_fields(name, fields)
         positions = loader.find_positions(read.batch.positions, batch_idx, read.batch.sentence_count)
         own_order = find_own_order(loader.dataloader) if loader.is_recorded and positions.values is None else ""
@@ -235,12 +236,11 @@ class SentenceCollector:
         """A sentence as it is sent to process 0: with the columns that are recorded, or needed there."""
         if not sentence.columns:
             return sentence
-        columns = sentence.columns.items()
-        return sentence._replace(
-            columns={
-                key: value for key, value in columns if key in self._sent_keys or isinstance(value, str | int | float)
-            }
-        )
+        sent = {}
+        for key, value in sentence.columns.items():
+            if key in self._sent_keys or isinstance(value, str | int | float):
+                sent[key] = value
+        return sentence._replace(columns=sent)
 
 
 def _count(metrics: Mapping[str, EvaluatorMetric], read: ReadOutput, labels: Mapping[str, int]) -> torch.Tensor:
