@@ -246,6 +246,7 @@ def _list_sentences(loader: ScoredLoader) -> Iterator[dict[str, Any]]:
     index = loader.sentences.index
     columns = {key: rows.score_sentences().tolist() for key, rows in loader.rows.items()}
     for number, sentence in enumerate(loader.sentences.texts):
+        others = (sentence.columns or {}).items()
         line = {
             "id": sentence.id,
             "index": None if index is None else int(index[number]),
@@ -253,16 +254,11 @@ def _list_sentences(loader: ScoredLoader) -> Iterator[dict[str, Any]]:
             "source": sentence.source,
             "hypothesis": sentence.hypothesis,
             "references": sentence.references,
-            "columns": _plain_columns(sentence) or None,
+            "columns": {key: value for key, value in others if isinstance(value, str | int | float)} or None,
             "scores": {key: column[number] for key, column in columns.items()},
             "format": FORMAT,
         }
         yield {name: value for name, value in line.items() if value is not None}
-
-
-def _plain_columns(sentence: Sentence) -> dict[str, Any]:
-    """The values of other keys of the step that are text or numbers."""
-    return {key: value for key, value in (sentence.columns or {}).items() if isinstance(value, str | int | float)}
 
 
 def _describe_score(validation: Validation, score: Scored) -> dict[str, Any]:

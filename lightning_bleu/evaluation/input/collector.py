@@ -225,19 +225,19 @@ class SentenceCollector:
         of_texts = [name for name, metric in self._metrics.items() if not metric.columns and not metric.corpus_level]
         last_position = local.find_last_position(self._max_sent)
         texts = local.read_texts(math.inf if of_texts else last_position)
-        share.texts = {text.row: self._to_sent(text.sentence) for text in texts if text.position <= last_position}
+        share.texts = {text.row: text.sentence for text in texts if text.position <= last_position}
+        if self._keys:
+            share.texts = {row: self._select_columns(sentence) for row, sentence in share.texts.items()}
         if local.blocks:
             sentences = [text.sentence for text in texts]
             for name in of_texts:
                 share.answers[name] = self._metrics[name].score_texts(name, sentences)
         return share
 
-    def _to_sent(self, sentence: Sentence) -> Sentence:
-        """A sentence as it is sent to process 0: with the columns that are recorded, or needed there."""
-        if not sentence.columns:
-            return sentence
+    def _select_columns(self, sentence: Sentence) -> Sentence:
+        """A sentence with the columns that are sent to process 0: those that are recorded, or needed there."""
         sent = {}
-        for key, value in sentence.columns.items():
+        for key, value in (sentence.columns or {}).items():
             if key in self._sent_keys or isinstance(value, str | int | float):
                 sent[key] = value
         return sentence._replace(columns=sent)
