@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lightning_bleu.core.messages import WarnOnce
-from lightning_bleu.evaluation.texts.findings import Finding
+from lightning_bleu.evaluation.texts.findings import Finding, join_place
 from lightning_bleu.observers.recorded import find_validations, read_validation
 
 
@@ -68,7 +68,9 @@ def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any]) -> Reco
     folders = {loader["name"]: loader["folder"] for loader in later["loaders"]}
     findings = []
     for loader in later["loaders"]:
-        findings += [Finding(finding["key"], finding["message"], loader["name"]) for finding in loader["findings"]]
+        for finding in loader["findings"]:
+            where = loader["name"] if finding["group"] is None else join_place(loader["name"], finding["group"])
+            findings.append(Finding(finding["key"], finding["message"], where))
     lines = {line["key"]: line for line in later["scores"]}
     if earlier is not None:
         findings = [finding for finding in earlier.findings if finding.where not in folders] + findings

@@ -218,6 +218,7 @@ class _Interval:
 class _Finding:
     key: str
     message: str
+    group: str | None
 
 
 class _Loader:

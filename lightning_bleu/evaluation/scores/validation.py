@@ -13,7 +13,7 @@ from lightning_bleu.evaluation.scores.best import SavedLoaders
 from lightning_bleu.evaluation.scores.result import Result
 from lightning_bleu.evaluation.scores.scored import Scored
 from lightning_bleu.evaluation.scores.sentences import SentenceRows, Sentences
-from lightning_bleu.evaluation.texts.findings import Finding
+from lightning_bleu.evaluation.texts.findings import Finding, join_place
 
 
 class NamedNumber(NamedTuple):
@@ -73,8 +73,10 @@ class Validation:
     new_best: Mapping[str, SavedLoaders] = field(default_factory=dict)
 
     def findings_in(self, loader: str) -> list[Finding]:
-        """What stands out in the texts of a loader."""
-        return [finding for finding in self.findings if finding.where == loader]
+        """What stands out in the texts of a loader, and of its groups."""
+        of_loader = [one.sentences for one in self.loaders if one.name == loader]
+        places = {loader, *(join_place(loader, label) for sentences in of_loader for label in sentences.groups)}
+        return [finding for finding in self.findings if finding.where in places]
 
 
 class Outcome(NamedTuple):
