@@ -159,6 +159,11 @@ def cut_words(line: str, mark: str) -> str:
     return " ".join(mark + " ".join(word) for word in pieces)
 
 
+def with_value(change: Callable[[str, str], str], value: str) -> Callable[[str, int], str]:
+    """A change of lines with a second argument."""
+    return lambda line, _: change(line, value)
+
+
 def tokenize(line: str) -> str:
     """A line as Moses tokenizes it."""
     line = re.sub(r"([.,!?;:()\"“”„])", r" \1 ", line)
@@ -214,14 +219,10 @@ def list_line_mistakes() -> Iterator[LineMistake]:
     yield of_hypotheses("prompt", lambda line, _: f"Translate English to German: {line}")
     for kind, mark in SUBWORDS.items():
         for side in SIDES:
-            yield LineMistake(
-                f"{kind}, {side}", side, lambda line, _, mark=mark: cut_words(line, mark), "one-sided|both-sides"
-            )
+            yield LineMistake(f"{kind}, {side}", side, with_value(cut_words, mark), "one-sided|both-sides")
     for token in TOKENS:
         for side in SIDES:
-            yield LineMistake(
-                f"{token}, {side}", side, lambda line, _, token=token: line + token, "one-sided|both-sides"
-            )
+            yield LineMistake(f"{token}, {side}", side, with_value(str.__add__, token), "one-sided|both-sides")
     yield of_both("[CLS]", lambda line, _: f"[CLS] {line} [SEP]", "both-sides")
     yield of_hypotheses("unknown words", lambda line, _: f"{line} <unk>")
     yield of_hypotheses(
@@ -232,7 +233,7 @@ def list_line_mistakes() -> Iterator[LineMistake]:
     for form in LANGUAGES:
         for side in SIDES:
             yield LineMistake(
-                f"{form}, {side}", side, lambda line, _, form=form: form.format(line), "one-sided|both-sides"
+                f"{form}, {side}", side, with_value(lambda line, form: form.format(line), form), "one-sided|both-sides"
             )
     yield of_hypotheses(
         "wrong encoding", lambda line, _: line.encode().decode("cp1252", "replace"), "changed|one-sided"
@@ -276,7 +277,7 @@ def list_line_mistakes() -> Iterator[LineMistake]:
     yield of_references("no-break spaces", lambda line, _: line.replace(" ", "\u00a0"), "changed|one-sided")
     yield of_hypotheses(
         "curly quotes",
-        lambda line, _: line.translate(str.maketrans({'"': "\u201d", "'": "\u2019", "„": "\u201d", ",": "\u2019"})),
+        lambda line, _: line.translate(str.maketrans("\"'„,", "\u201d\u2019\u201d\u2019")),
     )
     yield of_hypotheses("umlauts as ae", lambda line, _: line.translate(UMLAUTS), "one-sided|changed")
     yield of_hypotheses("numbers of fairseq", lambda line, number: f"H-{number}\t-0.31\t{line}")
@@ -305,7 +306,7 @@ def list_line_mistakes() -> Iterator[LineMistake]:
     for mark in ("<n>", "<q>", "\\n"):
         yield of_hypotheses(
             f"{mark} for line breaks",
-            lambda line, _, mark=mark: line.replace(". ", f".{mark}").replace(", ", mark),
+            with_value(lambda line, mark: line.replace(". ", f".{mark}").replace(", ", mark), mark),
             "one-sided.*n" if mark == "\\n" else mark,
         )
     yield of_both("ids before", lambda line, number: f"spk{number % 7:02}-utt{number:04} {line}", "ids")
@@ -321,10 +322,11 @@ def make_line_mistakes(corpus: Corpus, share: float) -> Iterator[tuple[str, Corp
     are_wrong = [rng.random() < share for _ in corpus.hypotheses]
     for mistake in list_line_mistakes():
         sides = []
-        for side, lines in (("hypotheses", corpus.hypotheses), ("references", corpus.references)):
+        for side, texts in (("hypotheses", corpus.hypotheses), ("references", corpus.references)):
+            lines = [str(text) for text in texts]
             if mistake.side in (side, "both"):
                 numbered = enumerate(zip(lines, are_wrong))
-                lines = [mistake.change(str(line), number) if wrong else line for number, (line, wrong) in numbered]
+                lines = [mistake.change(line, number) if wrong else line for number, (line, wrong) in numbered]
             sides.append(lines)
         if share == 1 or not mistake.in_all:
             yield mistake.name, Corpus(sides[0], sides[1], corpus.sources), mistake.pattern
