@@ -31,6 +31,9 @@ MAX_EXAMINED = 2000
 """How many sentences of a loader are examined, the first ones."""
 MIN_GROUP = 100
 """How many of them a group must have to be examined by itself. A few sentences are alike by chance."""
+MIN_SENTENCES = 20
+"""How many sentences tell which words, letters, and marks differ. Fewer, such as the toy texts of a first try, may all
+have a word by chance."""
 MAX_FINDINGS = 3
 """How many findings a loader has at most, so that the first mistake is read."""
 MAX_ORDERED = 1000
@@ -376,20 +379,22 @@ def find_findings(
     findings += [finding for _, finding in changes]
     if "subwords" in aspects and not are_tokens:
         findings += find_both_sides(few)
-    nearer = [*find_nearer(few)]
+    nearer = [*find_nearer(few)] if len(texts) >= MIN_SENTENCES else []
     explained = list_changed(few, [change for change, _ in changes])
     one_sided = [] if misplaced else choose_one_sided(texts, few, aspects, explained, are_whole=not lengths)
     if nearer:
         one_sided = [found for found in one_sided if found.example]
     if loops:  # which have words of their own
         one_sided = [found for found in one_sided if class_of(found.feature) != "word"]
+    if len(texts) < MIN_SENTENCES:
+        one_sided = [found for found in one_sided if find_remedy(found) in ("subwords", "special tokens", "code")]
     findings += nearer + [describe_one_sided(found, len(texts)) for found in one_sided]
 
     # Other words
     scripts = [*find_script(texts, metrics)]
     findings += scripts
     if not misplaced and not nearer and not any(2 * found.number > len(texts) for found in one_sided if found.example):
-        findings += [] if lengths else find_lost_words(few)
+        findings += [] if lengths or len(texts) < MIN_SENTENCES else find_lost_words(few)
         findings += [] if scripts or changes else find_vocabulary(texts)
     return select_findings(findings)
 
