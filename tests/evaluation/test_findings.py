@@ -20,7 +20,7 @@ import torch
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, Results
 from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
-from lightning_bleu.evaluation.texts.findings import RULES, find_findings
+from lightning_bleu.evaluation.texts.findings import KEYS, find_findings
 from lightning_bleu.tasks import CER, ROUGE, TER, WER, ExactMatch
 from tests.core.test_mistakes import real_pairs
 from tests.helpers.corpora import read_lines
@@ -401,7 +401,7 @@ def test_code_and_documentation_as_text_have_no_findings() -> None:
 def test_the_documentation_has_a_row_for_each_finding() -> None:
     page = (ROOT / "docs/reading_the_dashboard.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \[([a-z-]+)\]\{#([a-z-]+)\} \|", page, flags=re.MULTILINE)
-    assert rows == [(key, key) for key in RULES]
+    assert rows == [(key, key) for key in KEYS]
 
 
 def test_counts_are_those_of_the_quoted_string_in_all_sentences() -> None:

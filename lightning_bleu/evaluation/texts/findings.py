@@ -31,7 +31,7 @@ MAX_EXAMINED = 2000
 """How many sentences of a loader are examined, the first ones."""
 MIN_GROUP = 100
 """How many of them a group must have to be examined by itself. A few sentences are alike by chance."""
-MIN_SENTENCES = 20
+MIN_DIFFERING = 20
 """How many sentences tell which words, letters, and marks differ. Fewer, such as the toy texts of a first try, may all
 have a word by chance."""
 MAX_FINDINGS = 3
@@ -51,7 +51,7 @@ LEAST = {
     "letter": (10, 0.2),  # a name or a unit with a foreign letter
     "mixed": (10, 0.2),  # a word with punctuation, such as "U.S.", in texts of a single topic
     "word": (12, 0.5),  # a frequent word that a weak model does not know yet, or overuses
-    "kind": (10, 0.3),  # digits or capitals of a few sentences
+    "kind": (10, 0.4),  # digits or capitals of a few sentences
     "lost": (10, 0.15),  # "the" that a translation left out
     "changed": (4, 0.05),  # an ellipsis of a single author
     "few": (8, 0.1),  # "Thank you." as the right answer a few times
@@ -72,59 +72,54 @@ SUBWORD = re.compile(r"\w@@ \w|\w ##\w|\u2581\w|\u0120\w+(?: \w+)? \u0120\w+(?: 
 """The marks of four kinds of subwords. In Maltese, a word may begin with \u0120."""
 CODE = re.compile(r"^b['\"]|^\[['\"]")
 """The beginning of bytes or of a list that ``str`` has written."""
-TOKENIZED = re.compile(r"\w \.$")
-"""The end of tokenized text."""
+CERTAIN = {"one-sided subwords": SUBWORD, "one-sided tags": TAG, "one-sided code": CODE}
+"""What is no text, and says enough in a few sentences, too."""
+PIECES = {
+    "have marks of subwords": SUBWORD,
+    "end with ' .', as tokenized text does": re.compile(r"\w \.$"),
+    "are single letters with spaces": re.compile(r"((?<!\S)[^\W\d_]\s+){10}"),
+}
+"""What is no text, although both sides have it."""
+ID = re.compile(r"\w{3}.*\d|\d{4}")
+"""What a number of a sentence looks like, unlike small numbers."""
 REMEDIES = {
-    "subwords": "Join the subwords: decode ids to text.",
-    "special tokens": "Are they special tokens? Set skip_special_tokens=True. Remove tags with all that they tag.",
-    "code": "Decode bytes, and return strings instead of str(...).",
-    "symbols": "This lowers the score. Print one hypothesis with repr().",
-    "words": "This lowers the score.",
-    "case": "Lowercase both sides, or train with cased text.",
-    "punctuation": "Remove punctuation from both sides or from neither, or set another tokenizer.",
-    "spaces": "Write spaces on both sides alike, or set another tokenizer.",
-    "letters": "Is it another language, or are they replaced on one side?",
+    "one-sided subwords": "Join the subwords: decode ids to text.",
+    "one-sided tags": "Are they special tokens? Set skip_special_tokens=True. Remove tags with all that they tag.",
+    "one-sided code": "Decode bytes, and return strings instead of str(...).",
+    "one-sided symbols": "This lowers the score. Print one hypothesis with repr().",
+    "one-sided words": "This lowers the score.",
+    "one-sided case": "Lowercase both sides, or train with cased text.",
+    "one-sided punctuation": "Remove punctuation from both sides or from neither, or set another tokenizer.",
+    "one-sided spaces": "Write spaces on both sides alike, or set another tokenizer.",
+    "one-sided letters": "Is it another language, or are they replaced on one side?",
     "changed": "Pass both sides through the same function.",
     "nearer": "Print one hypothesis with repr().",
-    "lost words": "Was a special token to be removed, as by ids[1:], where there was none?",
-    "pieces": "Pass text: decode ids, and detokenize.",
-    "equal ends": "They count as right: remove them from both sides.",
+    "nearer words": "Was a special token to be removed, as by ids[1:], where there was none?",
+    "both-sides pieces": "Pass text: decode ids, and detokenize.",
+    "both-sides tokens": "Detokenize both sides, or compare only with scores of tokenized text.",
+    "both-sides ends": "They count as right: remove them from both sides.",
     "order": "Is the order the same? Is a line missing?",
-    "repeated sentences": "Count each once, or intervals are too narrow.",
-    "repeated hypotheses": "Pass all references of a sentence in one list.",
+    "repeats of sentences": "Count each once, or intervals are too narrow.",
+    "repeats of hypotheses": "Pass all references of a sentence in one list.",
     "limit": "Set max_new_tokens above the longest reference, and do not truncate references.",
     "loops": "Early in training, wait. Later, put the end into the labels, and set eos_id.",
-    "empty": "Look at the ids: do they begin with the end of a sentence?",
-    "same": "Early in training, wait. Later, does the decoder see the source?",
-    "prompts": "Score the new tokens only, generated[:, prompts.shape[1]:], and labels without the prompt.",
-    "copies": "Set the target language.",
+    "same-output empty": "Look at the ids: do they begin with the end of a sentence?",
+    "same-output": "Early in training, wait. Later, does the decoder see the source?",
+    "source as prompt": "Score the new tokens only, generated[:, prompts.shape[1]:], and labels without the prompt.",
+    "source copied": "Set the target language.",
     "source as reference": "Return the column of the targets.",
     "leak": "Are the references scored against themselves?",
-    "teacher forcing": "Score what the model generates.",
-    "script": "Use CorpusCHRF or CER.",
-    "Chinese": "Use CorpusBLEU(tokenizer='zh') or 'ja-mecab', or CorpusCHRF.",
-    "dropped letters": "Pass a tokenizer, such as ROUGE(tokenizer=str.split).",
+    "leak of labels": "Score what the model generates.",
     "vocabulary": "Is it another language, or are spaces missing?",
+    "vocabulary of a script": "Use CorpusCHRF or CER.",
+    "vocabulary of Chinese": "Use CorpusBLEU(tokenizer='zh') or 'ja-mecab', or CorpusCHRF.",
+    "vocabulary of ROUGE": "Pass a tokenizer, such as ROUGE(tokenizer=str.split).",
 }
-"""What to do: the last sentence of a message."""
-NOTES = {"limit", "loops", "empty", "same", "copies", "source as reference", "leak", "vocabulary"}
+"""What to do, the last sentence of a message; each name begins with the key of a finding, in their order."""
+KEYS = [*dict.fromkeys(name.split()[0] for name in REMEDIES)]
+"""The keys of findings, in the order in which they are shown."""
+NOTES = {"limit", "loops", "same-output", "same-output empty", "source copied", "source as reference", "leak", "vocabulary", "both-sides tokens"}
 """What is no warning, because weak models do it, too."""
-RULES: dict[str, list[str]] = {
-    "one-sided": ["subwords", "special tokens", "code", "symbols", "words", "case", "punctuation", "spaces", "letters"],
-    "changed": ["changed"],
-    "nearer": ["nearer", "lost words"],
-    "both-sides": ["pieces", "equal ends"],
-    "order": ["order"],
-    "repeats": ["repeated sentences", "repeated hypotheses"],
-    "limit": ["limit"],
-    "loops": ["loops"],
-    "same-output": ["empty", "same"],
-    "source": ["prompts", "copies", "source as reference"],
-    "leak": ["leak", "teacher forcing"],
-    "vocabulary": ["vocabulary", "script", "Chinese", "dropped letters"],
-}
-"""The keys of findings, in the order in which they are shown, and what each stands for: the names of its remedies."""
-KEYS = {name: key for key, names in RULES.items() for name in names}
 OTHER = {"hypotheses": "references", "references": "hypotheses"}
 """The other side."""
 
@@ -175,7 +170,8 @@ def say(name: str, count: int, size: int, statement: str, *, is_note: bool = Fal
         '2,000 of 2,000 hypotheses equal their reference. Are the references scored against themselves?'
     """
     message = f"{count:,} of {size:,} {statement}. {REMEDIES[name]}"
-    return Finding(KEYS[name], message, is_warning=not is_note and name not in NOTES)
+    is_warning = not is_note and name not in NOTES
+    return Finding(name.split()[0], message, is_warning=is_warning)
 
 
 def describe_findings(findings: Iterable[Finding], title: str = "What stands out") -> list[Block]:
@@ -234,12 +230,18 @@ class Texts:
         """How near hypotheses are to their references; see :func:`measure_nearness`."""
         return measure_nearness(self)
 
+    def cut(self, limit: int) -> Texts:
+        """The same without the middle of long texts."""
+        hypotheses = [keep_ends(text, limit) for text in self.hypotheses]
+        references = [[keep_ends(text, limit) for text in row or [""]] for row in self.references]
+        sources = [keep_ends(text, limit) for text in self.sources]
+        return Texts(hypotheses, references, sources)
+
     def pick(self, size: int) -> Texts:
-        """At most so many sentences, from all parts, and a few characters of long ones."""
+        """At most so many sentences, from all parts, without the middle of long ones."""
         step = -(-len(self) // size)
-        hypotheses = [keep_ends(text, FEW_CHARACTERS) for text in self.hypotheses[::step]]
-        references = [[keep_ends(text, FEW_CHARACTERS) for text in row] for row in self.references[::step]]
-        return Texts(hypotheses, references, self.sources[::step])
+        picked = Texts(self.hypotheses[::step], self.references[::step], self.sources[::step])
+        return picked.cut(FEW_CHARACTERS)
 
     def are_many(self, count: int, kind: str) -> bool:
         """Whether so many sentences are enough for something."""
@@ -267,8 +269,7 @@ def is_many(count: int, size: int, kind: str) -> bool:
         (True, False, True)
     """
     number, share = LEAST[kind]
-    smallest = number if number >= 10 else 4  # a word may be in all of four sentences by chance
-    return count >= min(max(size, smallest), number + share * size)
+    return count >= min(max(size, 4), number + share * size)
 
 
 def keep_ends(text: str, limit: int) -> str:
@@ -353,50 +354,53 @@ def find_findings(
     """
     if not hypotheses:
         return []
-    texts = Texts(
-        [keep_ends(text, MAX_CHARACTERS) for text in hypotheses[:MAX_EXAMINED]],
-        [[keep_ends(text, MAX_CHARACTERS) for text in row or [""]] for row in references[:MAX_EXAMINED]],
-        [keep_ends(text or "", MAX_CHARACTERS) for text in (sources or [""] * len(hypotheses))[:MAX_EXAMINED]],
-    )
-    few = texts.pick(MAX_COUNTED)
-    metrics = metrics or {}
-    aspects = {aspect for metric in metrics.values() for aspect in metric.sensitive_to} or {
-        *ASPECTS.values(),
-        "subwords",
-    }
-    findings = [*find_leak(texts)]
+    sources = [source or "" for source in sources] if sources else [""] * len(hypotheses)
+    texts = Texts(hypotheses[:MAX_EXAMINED], references[:MAX_EXAMINED], sources[:MAX_EXAMINED]).cut(MAX_CHARACTERS)
+    findings = [*find_leak(texts), *find_script(texts, metrics or {})]
     if not has_index:
         findings += find_repeats(texts)
-
-    # Texts that belong to other sentences, or to none: what explains the next rule ends it
     misplaced = [*find_same(texts), *find_sources(texts)] or [*find_order(texts)]
-    loops = [*find_loops(texts, may_be_long=bool(misplaced))]
-    lengths = loops if misplaced else [*loops, *find_limit(texts)]
-    findings += misplaced + lengths
-
-    # Texts that are written in another way
-    changes = [*find_transformed(texts, few)]
-    findings += [finding for _, finding in changes]
-    if "subwords" in aspects and not are_tokens:
-        findings += find_both_sides(few)
-    nearer = [*find_nearer(few)] if len(texts) >= MIN_SENTENCES else []
-    explained = list_changed(few, [change for change, _ in changes])
-    one_sided = [] if misplaced else choose_one_sided(texts, few, aspects, explained, are_whole=not lengths)
-    if nearer:
-        one_sided = [found for found in one_sided if found.example]
-    if loops:  # which have words of their own
-        one_sided = [found for found in one_sided if class_of(found.feature) != "word"]
-    if len(texts) < MIN_SENTENCES:
-        one_sided = [found for found in one_sided if find_remedy(found) in ("subwords", "special tokens", "code")]
-    findings += nearer + [describe_one_sided(found, len(texts)) for found in one_sided]
-
-    # Other words
-    scripts = [*find_script(texts, metrics)]
-    findings += scripts
-    if not misplaced and not nearer and not any(2 * found.number > len(texts) for found in one_sided if found.example):
-        findings += [] if lengths or len(texts) < MIN_SENTENCES else find_lost_words(few)
-        findings += [] if scripts or changes else find_vocabulary(texts)
+    findings += misplaced
+    if misplaced:  # whose words say nothing
+        findings += find_loops(texts)
+    else:
+        findings += find_differences(texts, read_aspects(metrics or {}), are_tokens=are_tokens)
     return select_findings(findings)
+
+
+def read_aspects(metrics: Mapping[str, EvaluatorMetric]) -> set[str]:
+    """What the metrics see, such as case; everything without any."""
+    aspects: set[str] = {"letters"}  # which all see
+    for metric in metrics.values():
+        aspects.update(metric.sensitive_to)
+    return aspects if metrics else {*aspects, *ASPECTS.values(), "subwords"}
+
+
+def find_differences(texts: Texts, aspects: Collection[str], *, are_tokens: bool) -> Iterator[Finding]:
+    """What is written or ends in another way, in texts of the same sentences."""
+    lengths = [*find_loops(texts)] or [*find_too_long(texts)]
+    lengths += find_limit(texts)
+    yield from lengths
+    few = texts.pick(MAX_COUNTED)
+    changes = [*find_transformed(texts, few)]
+    yield from (finding for _, finding in changes)
+    if "subwords" in aspects and not are_tokens:
+        yield from find_both_sides(few)
+    nearer = [*find_nearer(few)] if len(texts) >= MIN_DIFFERING else []
+    yield from nearer
+    explained = list_changed(few, [change for change, _ in changes])
+    if lengths:
+        explained.add("end")
+    one_sided = choose_one_sided(texts, few, aspects, explained)
+    for found in one_sided:
+        is_of_loop = lengths and class_of(found.feature) == "word"
+        if (found.example or not nearer) and not is_of_loop:
+            yield describe_one_sided(found, len(texts))
+    if lengths or nearer or len(texts) < MIN_DIFFERING or any(found.example and 2 * found.number > len(texts) for found in one_sided):
+        return
+    yield from find_lost_words(few)
+    if not changes:
+        yield from find_vocabulary(texts)
 
 
 def join_place(loader: str, group: str) -> str:
@@ -411,8 +415,7 @@ def join_place(loader: str, group: str) -> str:
 
 def select_findings(findings: Iterable[Finding]) -> list[Finding]:
     """The first of them: warnings, then in the order of the rules."""
-    keys = [*RULES]
-    ordered = sorted(findings, key=lambda finding: (not finding.is_warning, keys.index(finding.key)))
+    ordered = sorted(findings, key=lambda finding: (not finding.is_warning, KEYS.index(finding.key)))
     return ordered[:MAX_FINDINGS]
 
 
@@ -447,9 +450,11 @@ def kinds_of(character: str) -> list[str]:
         >>> kinds_of("A"), kinds_of("ü"), kinds_of("。")
         (['an upper-case letter'], ['a lower-case letter', 'a letter beyond a to z'], ['a punctuation mark'])
     """
-    category = unicodedata.category(character)
+    if not character:
+        return []
     if character == "\n":
         return ["a line break"]
+    category = unicodedata.category(character)
     if category[0] != "L":
         return [CATEGORIES[category[0]]]
     kinds = [CATEGORIES[category]] if category in CATEGORIES else []
@@ -459,35 +464,31 @@ def kinds_of(character: str) -> list[str]:
     return kinds
 
 
-def list_features(text: str) -> set[str]:
-    """The characters and words of a text, and the kinds of its characters, those at its ends once more.
+def list_kinds(text: str) -> set[str]:
+    """The kinds of the characters of a text, those at its ends once more.
 
     Example:
-        >>> sorted(list_features("7")), sorted(list_features("so 7") - list_features("s 7"))
-        (['7', 'a digit', 'a digit at the beginning', 'a digit at the end'], ['so'])
+        >>> sorted(list_kinds("7"))
+        ['a digit', 'a digit at the beginning', 'a digit at the end']
     """
-    characters = set(text)
+    kinds = {kind for character in set(text) for kind in kinds_of(character)}
+    kinds.update(f"{kind} at the beginning" for kind in kinds_of(text[:1]))
+    kinds.update(f"{kind} at the end" for kind in kinds_of(text[-1:]))
+    return kinds
+
+
+def list_features(text: str) -> set[str]:
+    """The characters and words of a text, and the kinds of its characters.
+
+    Example:
+        >>> sorted(list_features("so 7") - list_kinds("so 7"))
+        ['7', 'so']
+    """
+    features = {*text, *list_kinds(text)} - COMMON
     words = text.split()
-    features = {kind for character in characters for kind in kinds_of(character)}
-    features |= characters
-    if text:
-        features.update(f"{kind} at the beginning" for kind in kinds_of(text[0]))
-        features.update(f"{kind} at the end" for kind in kinds_of(text[-1]))
     if len(words) > 1:
         features.update(words)
-    return features - COMMON
-
-
-def has_kind(text: str, kind: str) -> bool:
-    """Whether a text has a character of a kind, perhaps at an end.
-
-    Example:
-        >>> has_kind("so 7", "a digit at the end"), has_kind("7 so", "a digit at the end")
-        (True, False)
-    """
-    name, _, end = kind.partition(" at the ")
-    characters = {"": text, "beginning": text[:1], "end": text[-1:]}[end]
-    return any(name in kinds_of(character) for character in set(characters))
+    return features
 
 
 def class_of(feature: str) -> str:
@@ -549,31 +550,35 @@ class OneSided(NamedTuple):
             return text.endswith(self.feature)
         if self.verb == "contain":
             return self.feature in text
-        return has_kind(text, self.feature) == (self.verb == "have")
+        return (self.feature in list_kinds(text)) == (self.verb == "have")
 
 
 def describe_one_sided(found: OneSided, size: int) -> Finding:
     """What to say about something that is one-sided, among so many sentences."""
+    quoted, as_in = found.feature, ""
     if found.example:
-        quoted, name, as_in = repr(found.feature[:60]), find_remedy(found), f", as in {found.example!r}"
-    else:
-        quoted, name, as_in = found.feature, find_aspect(found.feature), ""
+        quoted, as_in = repr(found.feature[:60]), f", as in {found.example!r}"
+    name = find_remedy(found)
     statement = f"{found.side} {found.verb} {quoted}, and {found.others or 'no'} {OTHER[found.side]} do{as_in}"
-    is_note = found.number < NOTE_SHARE * size and name != "special tokens"
-    return say(name, found.number, size, statement, is_note=is_note)
+    is_word = name == "one-sided words" and found.verb == "contain"  # which a weak model may overuse
+    is_number = found.example != "" and not any(map(str.isalpha, found.example))
+    is_note = is_word or is_number or found.number < NOTE_SHARE * size
+    return say(name, found.number, size, statement, is_note=is_note and name not in CERTAIN)
 
 
 def find_remedy(found: OneSided) -> str:
-    """Which remedy helps against a string.
+    """Which remedy helps.
 
     Example:
         >>> find_remedy(OneSided("hypotheses", "</s>", "end with", 9, 0, "a cat</s>"))
-        'special tokens'
+        'one-sided tags'
     """
-    for name, pattern in {"subwords": SUBWORD, "special tokens": TAG, "code": CODE}.items():
+    if not found.example:
+        return f"one-sided {find_aspect(found.feature)}"
+    for name, pattern in CERTAIN.items():
         if pattern.search(found.example):
             return name
-    return "words" if any(map(str.isalpha, found.feature)) else "symbols"
+    return "one-sided words" if any(map(str.isalpha, found.feature)) else "one-sided symbols"
 
 
 def list_one_sided(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
@@ -595,102 +600,115 @@ def list_one_sided(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
 
 def judge_feature(found: OneSided, few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
     """A feature if one side has it, and the other does not; or if the other side lacks it, and this one does not."""
-    judged_as = class_of(found.feature)
-    if judged_as == "kind":
-        is_seen = find_aspect(found.feature) in {*aspects, "letters"}
-        if few.nearness <= NEAR or not is_seen:
+    kind = class_of(found.feature)
+    if kind == "kind":
+        if few.nearness > NEAR and find_aspect(found.feature) in aspects:
+            yield from judge_lack(found, few)
+        else:
             return
-        lack, others = len(few) - found.others, len(few) - found.number
-        is_case = found.feature.startswith("a lower-case letter at")  # which upper case says better
-        if LACK_RATIO * others < lack and few.are_many(lack, "kind") and not is_case:
-            yield OneSided(OTHER[found.side], found.feature, "lack", lack, others)
-    elif few.nearness == 0 and (judged_as != "symbol" or found.side == "references"):
+    elif few.nearness == 0 and (kind != "symbol" or found.side == "references"):
         return  # a weak model lacks words and marks
-    if RATIO * found.others < found.number and few.are_many(found.number, judged_as):
+    if RATIO * found.others < found.number and few.are_many(found.number, kind):
         yield found
 
 
-def choose_one_sided(
-    texts: Texts, few: Texts, aspects: Collection[str], explained: set[str], *, are_whole: bool
-) -> list[OneSided]:
+def judge_lack(found: OneSided, few: Texts) -> Iterator[OneSided]:
+    """What many texts of the other side lack, although nearly all of this side have it."""
+    number, others = len(few) - found.others, len(few) - found.number
+    is_case = found.feature.startswith("a lower-case letter at")  # which upper case says better
+    if LACK_RATIO * others < number and few.are_many(number, "kind") and not is_case:
+        yield OneSided(OTHER[found.side], found.feature, "lack", number, others)
+
+
+def choose_one_sided(texts: Texts, few: Texts, aspects: Collection[str], explained: set[str]) -> list[OneSided]:
     """The most frequent of them that explain each other least.
 
     Args:
         texts: all sentences, in which they are counted.
         few: those in which they are looked for.
         aspects: what the metrics see.
-        explained: features that are explained already.
-        are_whole: whether texts end where they should.
+        explained: names of features that are explained already.
     """
-    explained = explained if are_whole else {*explained, "end"}
+    explained = set(explained)
     chosen: list[OneSided] = []
-    candidates = list_one_sided(few, aspects)
-    for found in sorted(candidates, key=lambda found: (-found.number * WEIGHTS[class_of(found.feature)], found)):
-        kinds = kinds_of(found.feature) if len(found.feature) == 1 else []
-        name, _, end = found.feature.partition(" at the ")
-        if len(chosen) == MAX_FINDINGS or explained.intersection([found.feature, end or name, *kinds]):
+    for found in sorted(list_one_sided(few, aspects), key=rank):
+        names = list_names(found.feature)
+        if len(chosen) == MAX_FINDINGS or not explained.isdisjoint(names):
             continue
-        explains = {name, end or name, f"{name} at the beginning", f"{name} at the end"}
         if class_of(found.feature) != "kind":
             lines = [text for text in few.sides[found.side] if found.feature in text]
+            names.update(word for line in lines for word in line.split() if found.feature in word)
             found = quote(found, lines)
-            explains = list_features(found.feature) | {found.feature, ENDS.get(found.verb, "")}
-            explains.update(word for line in lines for word in line.split() if found.feature.strip() in word)
-            if found.feature in explained:
-                continue
-        count, others = texts.count(found.does)[found.side]
-        chosen.append(found._replace(number=count, others=others))
-        explained |= explains
+            names |= list_features(found.feature) | {found.feature, ENDS.get(found.verb, "")}
+        explained |= names
+        number, others = texts.count(found.does)[found.side]
+        if len(texts) >= MIN_DIFFERING or find_remedy(found) in CERTAIN:
+            chosen.append(found._replace(number=number, others=others))
     return chosen
 
 
+def rank(found: OneSided) -> tuple[float, OneSided]:
+    """What is said first: what is frequent, and strings rather than kinds; ties are broken by the text."""
+    return -found.number * WEIGHTS[class_of(found.feature)], found
+
+
+def list_names(feature: str) -> set[str]:
+    """What explains a feature if it is explained itself.
+
+    Example:
+        >>> sorted(list_names("a digit at the end")), sorted(list_names("7"))
+        (['a digit', 'end'], ['7', 'a digit'])
+    """
+    if len(feature) == 1:
+        return {feature, *kinds_of(feature)}
+    return set(feature.split(" at the "))
+
+
 def quote(found: OneSided, lines: Sequence[str]) -> OneSided:
-    """A feature as the longest string that its lines share, and where they have it."""
+    """A feature as the longest string that nearly all of its lines share, and where they have it."""
     text = grow(found.feature, lines)
     verb = "contain"
-    if sum(line.endswith(text) for line in lines) >= 0.9 * len(lines):
-        verb = "end with"
-    if sum(line.startswith(text) for line in lines) >= 0.9 * len(lines):
+    if are_most(line.startswith(text) for line in lines):
         verb = "begin with"
-    if verb == "contain":
-        text = grow(found.feature, lines, across_spaces=False)
+    elif are_most(line.endswith(text) for line in lines):
+        verb = "end with"
+    else:
+        text = text.strip()
     example = min((line for line in lines if text in line), key=len)
     start = max(0, example.find(text) - 20)
     return found._replace(feature=text, verb=verb, example=example[start : start + 80])
 
 
-def grow(text: str, lines: Sequence[str], *, across_spaces: bool = True) -> str:
-    """The longest string around a text that nearly all lines have.
+def grow(text: str, lines: Sequence[str]) -> str:
+    """The longest string around a text that nearly all lines have, as one of a few lines has it.
 
     Example:
         >>> grow("<", ["a <unk> cat", "the <unk>"]), grow("Here", ["Here it is: a", "Here it is: b"])
         (' <unk>', 'Here it is: ')
     """
-    lines = lines[:100]
-    for _ in range(80):
-        character, is_next = find_neighbor(text, lines, across_spaces)
-        if not character:
-            break
-        text = text + character if is_next else character + text
-        lines = [line for line in lines if text in line]
-    return text
+    return max((grow_in(line, text, lines[:100]) for line in lines[:5]), key=len)
 
 
-def find_neighbor(text: str, lines: Sequence[str], across_spaces: bool) -> tuple[str, bool]:
-    """The next or the previous character that 90% of the lines have beside a text, and whether it is the next one.
+def grow_in(line: str, text: str, lines: Sequence[str]) -> str:
+    """The longest part of a line around a text that nearly all lines have."""
+    start = line.index(text)
+    end = start + len(text)
+    while end < len(line) and end - start < 80 and are_most(line[start : end + 1] in other for other in lines):
+        end += 1
+    while start > 0 and end - start < 80 and are_most(line[start - 1 : end] in other for other in lines):
+        start -= 1
+    return line[start:end]
+
+
+def are_most(answers: Iterable[bool]) -> bool:
+    """Whether 90% of some answers are yes.
 
     Example:
-        >>> find_neighbor("ca", ["a cat", "a cat"], True), find_neighbor("cat", ["a cat", "b cat"], True)
-        (('t', True), (' ', False))
+        >>> are_most([True] * 9 + [False]), are_most([True, False])
+        (True, False)
     """
-    places = [line.find(text) for line in lines]
-    after = Counter(line[place + len(text) :][:1] for line, place in zip(lines, places))
-    before = Counter(line[max(0, place - 1) : place] for line, place in zip(lines, places))
-    for neighbors in (after, before):
-        character, count = neighbors.most_common(1)[0]
-        if count >= 0.9 * len(lines) and character and (across_spaces or not character.isspace()):
-            return character, neighbors is after
-    return "", False
+    counts = Counter(answers)
+    return counts[True] >= 9 * counts[False]
 
 
 # A plain transformation changes one side only, or brings both nearer
@@ -735,17 +753,13 @@ def find_transformed(texts: Texts, few: Texts) -> Iterator[tuple[Transformation,
             return ("&" in text or not text.isascii()) and change(text) != text
 
         for side, (count, others) in few.count(is_changed).items():
-            lack, other_lack = len(few) - others, len(few) - count
-            is_lack = LACK_RATIO * other_lack < lack and few.are_many(lack, "kind")
-            is_only_side = RATIO * others < count and few.are_many(count, "changed")
-            is_strange = side == "hypotheses" or few.nearness > 0  # a weak model does not write them yet
-            if is_strange and (is_lack or is_only_side):
-                count, others = texts.pick(len(texts)).count(is_changed)[side]
+            is_weak = side == "references" and few.nearness == 0  # which does not write them yet
+            if RATIO * others < count and few.are_many(count, "changed") and not is_weak:
+                count, others = texts.count(is_changed)[side]
                 example = min(filter(is_changed, few.sides[side]), key=len, default="")
                 statement = f"{side} have {name}, and {others or 'no'} {OTHER[side]} do, as in {example[:60]!r}"
                 is_note = count < NOTE_SHARE * len(texts)
                 yield change, say("changed", count, len(texts), statement, is_note=is_note)
-                break
 
 
 def list_changed(few: Texts, changes: Iterable[Transformation]) -> set[str]:
@@ -753,9 +767,7 @@ def list_changed(few: Texts, changes: Iterable[Transformation]) -> set[str]:
     features: set[str] = set()
     for change in changes:
         for text in [*few.hypotheses, *few.sides["references"]]:
-            changed = change(text)
-            if changed != text:
-                features |= list_features(text) ^ list_features(changed)
+            features |= list_features(text) ^ list_features(change(text))
     return features
 
 
@@ -787,7 +799,7 @@ def find_nearer(few: Texts) -> Iterator[Finding]:
 
 
 def find_lost_words(few: Texts) -> Iterator[Finding]:
-    """The first or the last word of one side that the other side lacks.
+    """The first or the last word of one side that the other side lacks; several words, rather than one added word.
 
     Example:
         >>> [finding] = find_lost_words(Texts(["has a dog"] * 5, [[f"{name} has a dog"] for name in "ABCDE"], [""] * 5))
@@ -796,22 +808,23 @@ def find_lost_words(few: Texts) -> Iterator[Finding]:
     """
     pairs = [pair for pair in zip(*few.words.values()) if min(map(len, pair)) > 2]
     for name, end, beside in (("first", 0, 1), ("last", -1, -2)):
-        differ = [(left, right) for left, right in pairs if left[end] != right[end]]
-        counts = {
-            "hypotheses": sum(left[end] == right[beside] for left, right in differ),
-            "references": sum(left[beside] == right[end] for left, right in differ),
-        }
-        for side, count in counts.items():
-            if few.are_many(count, "lost") and count > 3 * counts[OTHER[side]]:
+        lost: dict[str, list[str]] = {"hypotheses": [], "references": []}
+        for left, right in pairs:
+            if left[end] != right[end]:
+                lost["hypotheses"] += [right[end]] * (left[end] == right[beside])
+                lost["references"] += [left[end]] * (left[beside] == right[end])
+        for side, words in lost.items():
+            is_mutual = len(words) <= 3 * len(lost[OTHER[side]])
+            if few.are_many(len(words), "lost") and len(set(words)) > 3 and not is_mutual:
                 statement = f"{side} lack the {name} word of the other side, and have the one beside it"
-                yield say("lost words", count, len(few), statement)
+                yield say("nearer words", len(words), len(few), statement)
 
 
 # What is not text, although both sides have it
 
 
 def find_both_sides(few: Texts) -> Iterator[Finding]:
-    """Marks of subwords, tokens, single letters, special tokens, and ids on both sides.
+    """What is not text: marks of subwords, tokens, single letters, special tokens, and ids.
 
     Example:
         >>> lines = [f"th@@ e dog number {number}" for number in range(20)]
@@ -819,51 +832,58 @@ def find_both_sides(few: Texts) -> Iterator[Finding]:
         >>> finding.message[:67]
         '20 of 20 hypotheses have marks of subwords, and so do references. P'
     """
-    for what, pattern in (("have marks of subwords", SUBWORD), ("end with ' .', as tokenized text does", TOKENIZED)):
-        counts = [sum(pattern.search(text) is not None for text in lines) for lines in few.sides.values()]
-        if few.are_many(min(counts), "kind"):
-            yield say("pieces", counts[0], len(few), f"hypotheses {what}, and so do references")
-    letters, of_references = ([row for row in rows if are_letters(row)] for rows in few.words.values())
-    if few.are_many(min(len(letters), len(of_references)), "word"):
-        statement = "hypotheses are single letters with spaces, and so are references"
-        yield say("pieces", len(letters), len(few), statement)
-    for verb, end in (("begin", 0), ("end", -1)):
-        ends = [(left[end], right[end]) for left, right in zip(*few.words.values()) if left and right]
-        yield from find_tags(few, verb, ends)
-        yield from find_ids(few, verb, ends)
+    for statement, pattern in PIECES.items():
+        numbers = [len([*filter(pattern.search, lines)]) for lines in few.sides.values()]
+        if few.are_many(min(numbers), "kind"):
+            name = "both-sides tokens" if "tokenized" in statement else "both-sides pieces"
+            yield say(name, numbers[0], len(few), f"hypotheses {statement}, and so do references")
+    words = [(left, right) for left, right in zip(*few.words.values()) if left and right]
+    for verb, place in (("begin", 0), ("end", -1)):
+        ends = [(left[place], right[place]) for left, right in words]
+        yield from find_tags(verb, ends)
+        if mean_likeness(few.pairs) < 0.9:
+            yield from find_ids(verb, ends)
 
 
-def are_letters(words: Sequence[str]) -> bool:
-    """Whether most words of a text are single letters.
+def find_tags(verb: str, ends: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+    """A special token with which both sides begin or end, and which counts as right.
 
     Example:
-        >>> are_letters(list("aquickfox")), are_letters(["a", "b"])
-        (True, False)
+        >>> next(find_tags("end", [("dog.</s>", "cat.</s>")] * 4)).message[:63]
+        "4 of 4 hypotheses end with '</s>', and so do their references. "
     """
-    letters = [word for word in words if len(word) == 1 and word.lower() != word.upper()]
-    return len(set(letters)) > 4 and 3 * len(letters) > 2 * len(words)  # unlike formulas and answers of a to d
-
-
-def find_tags(few: Texts, verb: str, ends: Sequence[tuple[str, str]]) -> Iterator[Finding]:
-    """A special token with which both sides begin or end, and which counts as right."""
-    has = str.startswith if verb == "begin" else str.endswith
-    tags = Counter(tag for left, _ in ends for tag in TAG.findall(left))
-    for tag, _ in tags.most_common(1):
-        closing = f"</{tag[1:]}"  # of a word that is struck out, as in <s>old</s>
-        count = sum(has(left, tag) and has(right, tag) and closing not in left for left, right in ends)
+    tags = Counter(tag_of(left) for left, right in ends if tag_of(left) == tag_of(right))
+    del tags[""]
+    for tag, count in tags.most_common(1):
         if count >= max(4, 0.5 * len(ends)):
-            yield say("equal ends", count, len(few), f"hypotheses {verb} with {tag!r}, and so do their references")
+            statement = f"hypotheses {verb} with {tag!r}, and so do their references"
+            yield say("both-sides ends", count, len(ends), statement)
 
 
-def find_ids(few: Texts, verb: str, ends: Sequence[tuple[str, str]]) -> Iterator[Finding]:
-    """First or last words with digits that no other reference has, and that are right even where the rest is wrong."""
+def tag_of(word: str) -> str:
+    """The only tag in a word, unlike those around a word that is struck out.
+
+    Example:
+        >>> tag_of("dog.</s>"), tag_of("<s>dog</s>")
+        ('</s>', '')
+    """
+    tags = TAG.findall(word)
+    return tags[0] if len(tags) == 1 else ""
+
+
+def find_ids(verb: str, ends: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+    """First or last words with digits that no other reference has, and that are always right.
+
+    Example:
+        >>> next(find_ids("begin", [(f"utt{number:03}",) * 2 for number in range(20)])).message[:60]
+        '20 of 20 hypotheses begin with a word of their reference alo'
+    """
     frequencies = Counter(right for _, right in ends)
-    ids = [(left, right) for left, right in ends if frequencies[right] == 1 and re.search(r"\w{3}.*\d|\d{4}", right)]
+    ids = [(left, right) for left, right in ends if frequencies[right] == 1 and ID.search(right)]
     count = sum(left == right for left, right in ids)
-    equal = sum(left == right for left, right in zip(*few.sides.values()))
-    if len(ids) >= max(20, 0.5 * len(ends)) and count >= 0.98 * len(ids) and equal < 0.8 * len(few):
+    if len(ids) >= max(20, 0.5 * len(ends)) and count >= 0.98 * len(ids):
         statement = f"hypotheses {verb} with a word of their reference alone, as ids are, such as {ids[0][1]!r}"
-        yield say("equal ends", count, len(few), statement)
+        yield say("both-sides ends", count, len(ends), statement)
 
 
 # What programs and weak models do
@@ -877,24 +897,30 @@ def find_same(texts: Texts) -> Iterator[Finding]:
         >>> next(find_same(Texts(["a dog"] * 9, references, [""] * 9))).message[:42]
         "9 of 9 hypotheses are the same: 'a dog'. E"
     """
+    size = len(texts)
     counts = {side: Counter(lines) for side, lines in texts.sides.items()}
-    if len(counts["references"]) == 1 and len(texts) > 1:
+    hypotheses, references = counts.values()
+    if len(references) == 1 and size > 1:
         return
-    most_frequent = 0
+    findings = []
     for side, lines in counts.items():
         others = counts[OTHER[side]]
         if texts.are_many(lines[""], "few") and lines[""] > 4 * others[""]:
-            most_frequent = lines[""]
-            yield say("empty", lines[""], len(texts), f"{side} are empty")
+            findings.append(say("same-output empty", lines[""], size, f"{side} are empty"))
         text, count = most_common_text(lines)
         is_odd = count >= 4 * max(others.values()) and (side == "hypotheses" or len(lines) > 8)  # unlike yes and no
         if texts.are_many(count, "few") and is_odd:
-            most_frequent = count
-            yield say("same", count, len(texts), f"{side} are the same: {text[:40]!r}")
-    few, of_references = (sum(count for _, count in lines.most_common(10)) for lines in counts.values())
-    if not most_frequent and len(texts) >= 100 and few >= 0.3 * len(texts) and few >= 3 * of_references:
-        text, _ = most_common_text(counts["hypotheses"])
-        yield say("same", few, len(texts), f"hypotheses are one of the same ten texts, such as {text[:40]!r}")
+            findings.append(say("same-output", count, size, f"{side} are the same: {text[:40]!r}"))
+    yield from findings
+    few, of_references = count_ten(hypotheses), count_ten(references)
+    if not findings and size >= 100 and few >= 0.3 * size and few >= 3 * of_references:
+        text, _ = most_common_text(hypotheses)
+        yield say("same-output", few, size, f"hypotheses are one of the same ten texts, such as {text[:40]!r}")
+
+
+def count_ten(counts: Counter[str]) -> int:
+    """How many texts are one of the ten most frequent ones."""
+    return sum(count for _, count in counts.most_common(10))
 
 
 def most_common_text(counts: Counter[str]) -> tuple[str, int]:
@@ -921,11 +947,11 @@ def find_sources(texts: Texts) -> Iterator[Finding]:
     for side, place in (("hypotheses", 0), ("references", 1)):
         count = sum(row[2] in row[place] and len(row[place]) > 1.3 * len(row[2]) for row in rows)
         if 2 * count > size:
-            yield say("prompts", count, size, f"{side} contain their source as a prompt")
+            yield say("source as prompt", count, size, f"{side} contain their source as a prompt")
     copies = [row[1:] for row in rows if row[0] == row[2] != row[1]]
     are_wrong = mean_likeness(copies) < 0.4  # unlike those in post-editing
     if is_many(len(copies), size, "few") and are_wrong:
-        yield say("copies", len(copies), size, "hypotheses are copies of their source")
+        yield say("source copied", len(copies), size, "hypotheses are copies of their source")
     equal = [row[:2] for row in rows if row[1] == row[2]]
     are_long = sum(len(reference) for _, reference in equal) >= 20 * size
     if len(equal) >= 0.9 * size >= 18 and are_long and mean_likeness(equal[:MAX_COMPARED]) < 0.25:
@@ -978,18 +1004,24 @@ def find_order(texts: Texts) -> Iterator[Finding]:
         yield say("order", offsets.total(), len(hypotheses), statement)
 
 
-def find_loops(texts: Texts, *, may_be_long: bool) -> Iterator[Finding]:
-    """Hypotheses that end in a repetition, or are more than twice as long as references."""
-    loops = too_long = 0
+def find_loops(texts: Texts) -> Iterator[Finding]:
+    """Hypotheses that end in a repetition, unlike their references."""
+    count = 0
+    for text, row in zip(texts.hypotheses, texts.references):
+        if len(text) > max(map(len, row)) and ends_in_loop(text):
+            count += not any(map(ends_in_loop, row))
+    if texts.are_many(count, "changed"):
+        yield say("loops", count, len(texts), "hypotheses end in a repetition, so they do not stop")
+
+
+def find_too_long(texts: Texts) -> Iterator[Finding]:
+    """Hypotheses that are more than twice as long as references of some length."""
+    count = 0
     for text, row in zip(texts.hypotheses, texts.references):
         longest = max(map(len, row))
-        if len(text) > longest:
-            loops += ends_in_loop(text) and not any(map(ends_in_loop, row))
-            too_long += longest >= 20 and len(text) > 2 * longest + 20
-    if texts.are_many(loops, "changed"):
-        yield say("loops", loops, len(texts), "hypotheses end in a repetition, so they do not stop")
-    elif texts.are_many(too_long, "letter") and not may_be_long:
-        yield say("loops", too_long, len(texts), "hypotheses are more than twice as long as their longest reference")
+        count += longest >= 20 and len(text) > 2 * longest + 20
+    if texts.are_many(count, "letter"):
+        yield say("loops", count, len(texts), "hypotheses are more than twice as long as their longest reference")
 
 
 def ends_in_loop(text: str) -> bool:
@@ -1018,37 +1050,29 @@ def find_limit(texts: Texts) -> Iterator[Finding]:
         '10 of 12 hypotheses have 9 words, and none has mo'
     """
     for side, lines in texts.sides.items():
-        for unit, lengths in (("words", list(map(len, texts.words[side]))), ("characters", list(map(len, lines)))):
-            longest = max(lengths, default=0)
-            are_cut = [length == longest for length in lengths]
-            others = [length for length in lengths if length < longest]
-            most = max(others.count(longest - 1), others.count(longest - 2))  # lengths of whole texts become rarer
-            is_peak = sum(are_cut) > 3 * most and len(others) >= 0.1 * sum(are_cut)
-            has_limit = longest >= 6 and is_peak and texts.are_many(sum(are_cut), "few")
-            is_steep = sum(are_cut) > 10 * most > 0
-            if has_limit and (is_steep or seem_cut(lines, texts.sides[OTHER[side]], are_cut)):
+        others = texts.sides[OTHER[side]]
+        for unit, lengths in (("words", [*map(len, texts.words[side])]), ("characters", [*map(len, lines)])):
+            longest = max(lengths)
+            at_limit = [pair for pair, length in zip(zip(lines, others), lengths) if length == longest]
+            below = max(lengths.count(longest - 1), lengths.count(longest - 2))  # lengths of whole texts become rarer
+            count = len(at_limit)
+            is_peak = count > 3 * below and 10 * (len(texts) - count) >= count
+            is_steep = count > 10 * below > 0
+            if longest >= 6 and is_peak and texts.are_many(count, "few") and (is_steep or seem_cut(at_limit)):
                 statement = f"{side} have {longest} {unit}, and none has more, as if a limit cut them"
-                yield say("limit", sum(are_cut), len(texts), statement)
+                yield say("limit", count, len(texts), statement)
                 break
 
 
-def seem_cut(lines: Sequence[str], other_lines: Sequence[str], are_cut: Sequence[bool]) -> bool:
-    """Whether texts are shorter than those of the other side, or end without punctuation, unlike the rest.
+def seem_cut(pairs: Sequence[tuple[str, str]]) -> bool:
+    """Whether most texts are shorter than those of the other side, or end in a word instead of a punctuation mark.
 
     Example:
-        >>> seem_cut(["a man wears", "a dog."], ["a man wears a red hat.", "a dog."], [True, False])
-        True
+        >>> seem_cut([("a man wears", "a man wears a red hat.")]), seem_cut([("a dog.", "a dog.")])
+        (True, False)
     """
-    longer = open_ends = rest = open_rest = 0
-    for line, other, is_cut in zip(lines, other_lines, are_cut):
-        if is_cut:
-            longer += len(other) > len(line) + 5
-            open_ends += line[-1:].isalnum()
-        else:
-            rest += 1
-            open_rest += line[-1:].isalnum()
-    cut = len(lines) - rest
-    return 2 * longer > cut or open_ends * rest > 2 * open_rest * cut
+    longer = sum(len(other) > len(line) + 5 for line, other in pairs)
+    return 2 * longer > len(pairs)
 
 
 def find_leak(texts: Texts) -> Iterator[Finding]:
@@ -1071,7 +1095,7 @@ def find_teacher_forcing(widths: Mapping[tuple[int, int], int]) -> Iterator[Find
     count = sum(widths.values())
     if len(widths) >= 3 and count >= 5 and all(logits == labels for logits, labels in widths):
         statement = "batches have logits that are as wide as their labels, as with teacher forcing"
-        yield say("teacher forcing", count, count, statement)
+        yield say("leak of labels", count, count, statement)
 
 
 def find_repeats(texts: Texts) -> Iterator[Finding]:
@@ -1086,7 +1110,7 @@ def find_repeats(texts: Texts) -> Iterator[Finding]:
     for name, counts in (("sentences", sentences), ("hypotheses", Counter(texts.hypotheses))):
         for times, number in Counter(counts.values()).most_common(1):
             if times > 1 and number >= max(8, 0.8 * len(counts)):
-                yield say(f"repeated {name}", number, len(counts), f"{name} come {times} times each")
+                yield say(f"repeats of {name}", number, len(counts), f"{name} come {times} times each")
                 return
 
 
@@ -1111,15 +1135,15 @@ def find_script(texts: Texts, metrics: Mapping[str, EvaluatorMetric]) -> Iterato
         words = sum(len(text.split()) for text in written)
         if texts.are_many(len(written), "script") and letters > word_length * words:
             is_bleu = all(metrics[name].class_name == "CorpusBLEU" for name in names)
-            remedy = "Chinese" if is_bleu and "Chinese" in script else "script"
+            remedy = "vocabulary of Chinese" if is_bleu and "Chinese" in script else "vocabulary of a script"
             statement = f"references are {script}, whose phrases count as words in {' and '.join(names)}"
             yield say(remedy, len(written), len(texts), statement)
             return
     names = [name for name, metric in metrics.items() if "latin" in metric.sensitive_to]
     dropped = sum(drops_most_words(text) for text in references) if names else 0
     if texts.are_many(dropped, "few"):  # more than among German words
-        statement = f"references have other letters than a to z in most words, which {' and '.join(names)} drops"
-        yield say("dropped letters", dropped, len(texts), statement)
+        statement = f"references have letters other than a to z in most words, which {' and '.join(names)} drops"
+        yield say("vocabulary of ROUGE", dropped, len(texts), statement)
 
 
 def drops_most_words(text: str) -> bool:
