@@ -14,13 +14,14 @@ All texts are in process 0. Each rule is a function that yields findings; :func:
 from __future__ import annotations
 
 import html
+import math
 import re
 import string
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any, NamedTuple
 
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
@@ -36,10 +37,8 @@ MIN_DIFFERING = 20
 have a word by chance."""
 MAX_FINDINGS = 3
 """How many findings a loader has at most, so that the first mistake is read."""
-MAX_ORDERED = 1000
-"""In how many sentences, the first ones, rare words tell the order, which takes longer."""
 MAX_COUNTED = 500
-"""In how many sentences, from all parts, features of the texts are counted, which takes longer."""
+"""In how many sentences words and characters are counted, which takes longer."""
 MAX_COMPARED = 50
 """In how many of these characters are compared, which takes longest."""
 MAX_CHARACTERS = 2000
@@ -118,7 +117,17 @@ REMEDIES = {
 """What to do, the last sentence of a message; each name begins with the key of a finding, in their order."""
 KEYS = [*dict.fromkeys(name.split()[0] for name in REMEDIES)]
 """The keys of findings, in the order in which they are shown."""
-NOTES = {"limit", "loops", "same-output", "same-output empty", "source copied", "source as reference", "leak", "vocabulary", "both-sides tokens"}
+NOTES = {
+    "limit",
+    "loops",
+    "same-output",
+    "same-output empty",
+    "source copied",
+    "source as reference",
+    "leak",
+    "vocabulary",
+    "both-sides tokens",
+}
 """What is no warning, because weak models do it, too."""
 OTHER = {"hypotheses": "references", "references": "hypotheses"}
 """The other side."""
@@ -396,7 +405,12 @@ def find_differences(texts: Texts, aspects: Collection[str], *, are_tokens: bool
         is_of_loop = lengths and class_of(found.feature) == "word"
         if (found.example or not nearer) and not is_of_loop:
             yield describe_one_sided(found, len(texts))
-    if lengths or nearer or len(texts) < MIN_DIFFERING or any(found.example and 2 * found.number > len(texts) for found in one_sided):
+    if (
+        lengths
+        or nearer
+        or len(texts) < MIN_DIFFERING
+        or any(found.example and 2 * found.number > len(texts) for found in one_sided)
+    ):
         return
     yield from find_lost_words(few)
     if not changes:
@@ -438,6 +452,12 @@ ASPECTS = {"letter": "case", "mark": "punctuation", "space": "spaces", "break": 
 """What a metric must see, so that a kind matters: the last word of its name."""
 ENDS = {"begin with": "beginning", "end with": "end"}
 """The end of a text that is explained."""
+VERBS: dict[str, Callable[[str, str], bool]] = {
+    "begin with": str.startswith,
+    "end with": str.endswith,
+    "contain": str.__contains__,
+}
+"""What texts may do with a string."""
 WEIGHTS = {"symbol": 1.0, "word": 1.0, "mixed": 1.0, "kind": 0.9, "letter": 0.8}
 """What is said first: a string, unless it is one of many characters of a kind."""
 
@@ -544,12 +564,8 @@ class OneSided(NamedTuple):
             >>> OneSided("hypotheses", "</s>", "end with", 9, 0).does("a cat</s>")
             True
         """
-        if self.verb == "begin with":
-            return text.startswith(self.feature)
-        if self.verb == "end with":
-            return text.endswith(self.feature)
-        if self.verb == "contain":
-            return self.feature in text
+        if self.verb in VERBS:
+            return VERBS[self.verb](text, self.feature)
         return (self.feature in list_kinds(text)) == (self.verb == "have")
 
 
@@ -558,12 +574,19 @@ def describe_one_sided(found: OneSided, size: int) -> Finding:
     quoted, as_in = found.feature, ""
     if found.example:
         quoted, as_in = repr(found.feature[:60]), f", as in {found.example!r}"
-    name = find_remedy(found)
     statement = f"{found.side} {found.verb} {quoted}, and {found.others or 'no'} {OTHER[found.side]} do{as_in}"
-    is_word = name == "one-sided words" and found.verb == "contain"  # which a weak model may overuse
-    is_number = found.example != "" and not any(map(str.isalpha, found.example))
-    is_note = is_word or is_number or found.number < NOTE_SHARE * size
-    return say(name, found.number, size, statement, is_note=is_note and name not in CERTAIN)
+    name = find_remedy(found)
+    is_note = name not in CERTAIN and found.number < least_warned(found, name) * size
+    return say(name, found.number, size, statement, is_note=is_note)
+
+
+def least_warned(found: OneSided, name: str) -> float:
+    """The share of texts from which something is a warning."""
+    if name == "one-sided words" and found.verb == "contain":
+        return math.inf  # a weak model overuses words
+    if found.example and not any(map(str.isalpha, found.example)):
+        return math.inf  # numbers are no text
+    return 0.9 if " at the " in found.feature else NOTE_SHARE  # a weak model may not end yet
 
 
 def find_remedy(found: OneSided) -> str:
@@ -614,9 +637,9 @@ def judge_feature(found: OneSided, few: Texts, aspects: Collection[str]) -> Iter
 
 def judge_lack(found: OneSided, few: Texts) -> Iterator[OneSided]:
     """What many texts of the other side lack, although nearly all of this side have it."""
-    number, others = len(few) - found.others, len(few) - found.number
-    is_case = found.feature.startswith("a lower-case letter at")  # which upper case says better
-    if LACK_RATIO * others < number and few.are_many(number, "kind") and not is_case:
+    number = len(few) - found.others
+    others = len(few) - found.number
+    if LACK_RATIO * others < number and few.are_many(number, "kind"):
         yield OneSided(OTHER[found.side], found.feature, "lack", number, others)
 
 
@@ -632,7 +655,7 @@ def choose_one_sided(texts: Texts, few: Texts, aspects: Collection[str], explain
     explained = set(explained)
     chosen: list[OneSided] = []
     for found in sorted(list_one_sided(few, aspects), key=rank):
-        names = list_names(found.feature)
+        names = names_of(found.feature)
         if len(chosen) == MAX_FINDINGS or not explained.isdisjoint(names):
             continue
         if class_of(found.feature) != "kind":
@@ -652,11 +675,11 @@ def rank(found: OneSided) -> tuple[float, OneSided]:
     return -found.number * WEIGHTS[class_of(found.feature)], found
 
 
-def list_names(feature: str) -> set[str]:
+def names_of(feature: str) -> set[str]:
     """What explains a feature if it is explained itself.
 
     Example:
-        >>> sorted(list_names("a digit at the end")), sorted(list_names("7"))
+        >>> sorted(names_of("a digit at the end")), sorted(names_of("7"))
         (['a digit', 'end'], ['7', 'a digit'])
     """
     if len(feature) == 1:
@@ -667,12 +690,8 @@ def list_names(feature: str) -> set[str]:
 def quote(found: OneSided, lines: Sequence[str]) -> OneSided:
     """A feature as the longest string that nearly all of its lines share, and where they have it."""
     text = grow(found.feature, lines)
-    verb = "contain"
-    if are_most(line.startswith(text) for line in lines):
-        verb = "begin with"
-    elif are_most(line.endswith(text) for line in lines):
-        verb = "end with"
-    else:
+    verb = next(verb for verb, does in VERBS.items() if are_most(does(line, text) for line in lines))
+    if verb == "contain":
         text = text.strip()
     example = min((line for line in lines if text in line), key=len)
     start = max(0, example.find(text) - 20)
@@ -748,18 +767,24 @@ CHANGES: dict[str, Transformation] = {
 def find_transformed(texts: Texts, few: Texts) -> Iterator[tuple[Transformation, Finding]]:
     """Texts of one side that a plain transformation changes."""
     for name, change in CHANGES.items():
-
-        def is_changed(text: str, change: Transformation = change) -> bool:
-            return ("&" in text or not text.isascii()) and change(text) != text
-
-        for side, (count, others) in few.count(is_changed).items():
+        has = partial(is_changed, change)
+        for side, (count, others) in few.count(has).items():
             is_weak = side == "references" and few.nearness == 0  # which does not write them yet
             if RATIO * others < count and few.are_many(count, "changed") and not is_weak:
-                count, others = texts.count(is_changed)[side]
-                example = min(filter(is_changed, few.sides[side]), key=len, default="")
+                number, others = texts.count(has)[side]
+                example = min(filter(has, few.sides[side]), key=len)
                 statement = f"{side} have {name}, and {others or 'no'} {OTHER[side]} do, as in {example[:60]!r}"
-                is_note = count < NOTE_SHARE * len(texts)
-                yield change, say("changed", count, len(texts), statement, is_note=is_note)
+                yield change, say("changed", number, len(texts), statement, is_note=number < NOTE_SHARE * len(texts))
+
+
+def is_changed(change: Transformation, text: str) -> bool:
+    """Whether a transformation changes a text. Most are not even looked at.
+
+    Example:
+        >>> is_changed(html.unescape, "it&apos;s"), is_changed(html.unescape, "it's")
+        (True, False)
+    """
+    return ("&" in text or not text.isascii()) and change(text) != text
 
 
 def list_changed(few: Texts, changes: Iterable[Transformation]) -> set[str]:
@@ -948,13 +973,11 @@ def find_sources(texts: Texts) -> Iterator[Finding]:
         count = sum(row[2] in row[place] and len(row[place]) > 1.3 * len(row[2]) for row in rows)
         if 2 * count > size:
             yield say("source as prompt", count, size, f"{side} contain their source as a prompt")
-    copies = [row[1:] for row in rows if row[0] == row[2] != row[1]]
-    are_wrong = mean_likeness(copies) < 0.4  # unlike those in post-editing
-    if is_many(len(copies), size, "few") and are_wrong:
+    copies = [row[1:] for row in rows if row[0] == row[2]]
+    if is_many(len(copies), size, "few") and mean_likeness(copies) < 0.4:  # unlike those in post-editing
         yield say("source copied", len(copies), size, "hypotheses are copies of their source")
     equal = [row[:2] for row in rows if row[1] == row[2]]
-    are_long = sum(len(reference) for _, reference in equal) >= 20 * size
-    if len(equal) >= 0.9 * size >= 18 and are_long and mean_likeness(equal[:MAX_COMPARED]) < 0.25:
+    if 10 * len(equal) >= 9 * size and mean_likeness(equal[:MAX_COMPARED]) < 0.25:
         yield say("source as reference", len(equal), size, "references equal their source, unlike hypotheses")
 
 
@@ -981,27 +1004,44 @@ def find_order(texts: Texts) -> Iterator[Finding]:
         >>> finding.message[:86]
         '20 of 20 hypotheses have the rare words of another reference, mostly 1 line below. Is '
     """
-    hypotheses, references = (lines[:MAX_ORDERED] for lines in texts.sides.values())
-    has_words = sum(map(len, references)) < 12 * sum(text.count(" ") + 1 for text in references)
+    hypotheses, references = (lines[:MAX_COUNTED] for lines in texts.sides.values())
+    characters = sum(map(len, references))
+    has_words = characters < 12 * sum(len(text.split()) for text in references)
     owners: dict[str, list[int]] = {}
     for number, reference in enumerate(references):
         for piece in list_pieces(reference, has_words=has_words):
             owners.setdefault(piece, []).append(number)
-    rare = {piece: numbers for piece, numbers in owners.items() if len(numbers) <= 3}
     offsets: Counter[int] = Counter()
     for number, hypothesis in enumerate(hypotheses):
-        votes: Counter[int] = Counter()
-        for piece in list_pieces(hypothesis, has_words=has_words):
-            votes.update(rare.get(piece, ()))
-        best = max(sorted(votes), key=votes.__getitem__, default=number)
-        if votes[best] >= 2 and votes[best] > 3 * votes[number] and 3 * votes[best] > votes.total():
-            offsets[best - number] += 1
-    if is_many(offsets.total(), len(hypotheses), "few"):
+        owned = [owners.get(piece, []) for piece in list_pieces(hypothesis, has_words=has_words)]
+        owner = find_owner(number, owned)
+        if owner != number:
+            offsets[owner - number] += 1
+    count = offsets.total()
+    if is_many(count, len(hypotheses), "few"):
         statement = "hypotheses have the rare words of another reference"
-        offset, count = offsets.most_common(1)[0]
-        if 2 * count > offsets.total():
-            statement += f", mostly {abs(offset)} line{'s' * (abs(offset) > 1)} {'below' if offset > 0 else 'above'}"
-        yield say("order", offsets.total(), len(hypotheses), statement)
+        offset, most = offsets.most_common(1)[0]
+        if 2 * most > count:
+            unit = "line" if abs(offset) == 1 else "lines"
+            statement += f", mostly {abs(offset)} {unit} {'below' if offset > 0 else 'above'}"
+        yield say("order", count, len(hypotheses), statement)
+
+
+def find_owner(number: int, owned: Iterable[list[int]]) -> int:
+    """The only other reference that has several rare words of a hypothesis; the number of the hypothesis without one.
+
+    Example:
+        >>> find_owner(0, [[5], [5, 7], [1, 2, 3, 4]]), find_owner(0, [[5], [0, 5]]), find_owner(0, [[5]])
+        (5, 0, 0)
+    """
+    votes: Counter[int] = Counter()
+    for references in owned:
+        if len(references) <= 3:
+            votes.update(references)
+    best = max(sorted(votes), key=votes.__getitem__, default=number)
+    count = votes[best]
+    is_clear = count >= 2 and count > 3 * votes[number] and 3 * count > votes.total()
+    return best if is_clear else number
 
 
 def find_loops(texts: Texts) -> Iterator[Finding]:
@@ -1127,23 +1167,23 @@ OTHER_WORD = re.compile(r"\S*[^\W\d_a-zA-Z]\S*")
 
 def find_script(texts: Texts, metrics: Mapping[str, EvaluatorMetric]) -> Iterator[Finding]:
     """References whose words a metric does not find, because they have no spaces, or other letters than a to z."""
-    names = [name for name, metric in metrics.items() if "spaces" in metric.sensitive_to]
     references = texts.sides["references"]
-    for script, (letter, word_length) in UNSPACED_SCRIPTS.items() if names else ():
+    names = [name for name, metric in metrics.items() if "latin" in metric.sensitive_to]
+    dropped = sum(map(drops_most_words, references))
+    if names and texts.are_many(dropped, "few"):  # more than among German words
+        statement = f"references have letters other than a to z in most words, which {' and '.join(names)} drops"
+        yield say("vocabulary of ROUGE", dropped, len(texts), statement)
+    names = [name for name, metric in metrics.items() if "spaces" in metric.sensitive_to]
+    for script, (letter, word_length) in UNSPACED_SCRIPTS.items():
         written = [text for text in references if 2 * len(letter.findall(text)) > len("".join(text.split()))]
         letters = sum(len(letter.findall(text)) for text in written)
         words = sum(len(text.split()) for text in written)
-        if texts.are_many(len(written), "script") and letters > word_length * words:
+        if names and texts.are_many(len(written), "script") and letters > word_length * words:
             is_bleu = all(metrics[name].class_name == "CorpusBLEU" for name in names)
             remedy = "vocabulary of Chinese" if is_bleu and "Chinese" in script else "vocabulary of a script"
             statement = f"references are {script}, whose phrases count as words in {' and '.join(names)}"
             yield say(remedy, len(written), len(texts), statement)
             return
-    names = [name for name, metric in metrics.items() if "latin" in metric.sensitive_to]
-    dropped = sum(drops_most_words(text) for text in references) if names else 0
-    if texts.are_many(dropped, "few"):  # more than among German words
-        statement = f"references have letters other than a to z in most words, which {' and '.join(names)} drops"
-        yield say("vocabulary of ROUGE", dropped, len(texts), statement)
 
 
 def drops_most_words(text: str) -> bool:
@@ -1163,13 +1203,11 @@ def find_vocabulary(texts: Texts) -> Iterator[Finding]:
         >>> next(find_vocabulary(Texts(["ein Hund ist da"] * 100, [["there was one dog"]] * 100, [""] * 100))).message
         '0 of 400 words of hypotheses are in a reference. Is it another language, or are spaces missing?'
     """
-    hypotheses, references = (
-        [{*map(str.lower, words)} for words in rows[:MAX_COUNTED]] for rows in texts.words.values()
-    )
-    known: set[str] = set().union(*references)
+    hypotheses, references = ([{*map(str.lower, words)} for words in rows] for rows in texts.words.values())
+    known = set().union(*references)
     size = sum(map(len, hypotheses))
     count = sum(len(words & known) for words in hypotheses)
-    are_long = min(size, sum(map(len, references))) >= 4 * len(references)  # unlike names and yes or no
-    are_words = sum(map(len, known)) < 12 * len(known)
-    if len(references) >= 100 and are_long and are_words and 10 * count < size:
+    are_long = min(size, sum(map(len, references))) >= 4 * len(texts)  # unlike names and yes or no
+    has_words = sum(map(len, known)) < 12 * len(known)
+    if len(texts) >= 100 and are_long and has_words and 10 * count < size:
         yield say("vocabulary", count, size, "words of hypotheses are in a reference")
