@@ -77,7 +77,7 @@ MISTAKES: dict[str, dict[str, Case]] = {
             None,
         ),
         "'deu_Latn '": ([f"deu_Latn {line}" for line in GOOD], REFERENCES, None),
-        "'H='": ([f"H={number}\t{line}" for number, line in enumerate(GOOD)], REFERENCES, None),
+        'as in "H=': ([f"H={number}\t{line}" for number, line in enumerate(GOOD)], REFERENCES, None),
         "contain '</s>'": ([f"{line}</s> {' '.join(RNG.choices(NOUNS, k=9))}" for line in GOOD], REFERENCES, None),
         "'<think>\\nhm\\n</think>\\n\\n'": ([f"<think>\nhm\n</think>\n\n{line}" for line in GOOD], REFERENCES, None),
         "\"['": ([str([line.replace("'", "")]) for line in GOOD], REFERENCES, None),
@@ -347,8 +347,8 @@ TRUE_OF_THEM = {
     "unknown words": ["end with '<unk>', and so do their references"],
     "a weak dialogue": ["'Amy: '"],
     "quoted speech": ["references begin with '\"'"],
-    "ellipses": ["lack a punctuation mark at the end", "NFKC"],
-    "entities": ["lack an upper-case letter at the beginning", "it's", "it&apos;s"],
+    "ellipses": ["NFKC"],
+    "entities": ["it's", "it&apos;s"],
 }
 """What is said of right answers because both sides differ, or because it counts as right."""
 

@@ -22,7 +22,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
-from typing import Any, NamedTuple
+from itertools import product
+from typing import Any, NamedTuple, TypeAlias
 
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.mistakes import UNSPACED
@@ -87,10 +88,7 @@ REMEDIES = {
     "one-sided code": "Decode bytes, and return strings instead of str(...).",
     "one-sided symbols": "This lowers the score. Print one hypothesis with repr().",
     "one-sided words": "This lowers the score.",
-    "one-sided case": "Lowercase both sides, or train with cased text.",
-    "one-sided punctuation": "Remove punctuation from both sides or from neither, or set another tokenizer.",
-    "one-sided spaces": "Write spaces on both sides alike, or set another tokenizer.",
-    "one-sided letters": "Is it another language, or are they replaced on one side?",
+    "one-sided kinds": "Write both sides alike, such as in lower case, or set another tokenizer.",
     "changed": "Pass both sides through the same function.",
     "nearer": "Print one hypothesis with repr().",
     "nearer words": "Was a special token to be removed, as by ids[1:], where there was none?",
@@ -110,9 +108,7 @@ REMEDIES = {
     "leak": "Are the references scored against themselves?",
     "leak of labels": "Score what the model generates.",
     "vocabulary": "Is it another language, or are spaces missing?",
-    "vocabulary of a script": "Use CorpusCHRF or CER.",
-    "vocabulary of Chinese": "Use CorpusBLEU(tokenizer='zh') or 'ja-mecab', or CorpusCHRF.",
-    "vocabulary of ROUGE": "Pass a tokenizer, such as ROUGE(tokenizer=str.split).",
+    "vocabulary of a script": "Use CorpusCHRF, or pass a tokenizer: CorpusBLEU(tokenizer='zh'), ROUGE(tokenizer=list).",
 }
 """What to do, the last sentence of a message; each name begins with the key of a finding, in their order."""
 KEYS = [*dict.fromkeys(name.split()[0] for name in REMEDIES)]
@@ -398,12 +394,10 @@ def find_differences(texts: Texts, aspects: Collection[str], *, are_tokens: bool
     nearer = [*find_nearer(few)] if len(texts) >= MIN_DIFFERING else []
     yield from nearer
     explained = list_changed(few, [change for change, _ in changes])
-    if lengths:
-        explained.add("end")
     one_sided = choose_one_sided(texts, few, aspects, explained)
     for found in one_sided:
-        is_of_loop = lengths and class_of(found.feature) == "word"
-        if (found.example or not nearer) and not is_of_loop:
+        is_of_length = lengths and (class_of(found.feature) == "word" or found.feature.endswith(" at the end"))
+        if (found.example or not nearer) and not is_of_length:
             yield describe_one_sided(found, len(texts))
     if (
         lengths
@@ -442,24 +436,20 @@ CATEGORIES = {
     "Ll": "a lower-case letter",
     "P": "a punctuation mark",
     "N": "a digit",
-    "M": "a combining mark",
-    "C": "a control character",
-    "S": "a symbol",
     "Z": "white space",
 }
 """Kinds of characters, by the beginning of their category in Unicode."""
 ASPECTS = {"letter": "case", "mark": "punctuation", "space": "spaces", "break": "spaces"}
 """What a metric must see, so that a kind matters: the last word of its name."""
-ENDS = {"begin with": "beginning", "end with": "end"}
-"""The end of a text that is explained."""
-VERBS: dict[str, Callable[[str, str], bool]] = {
-    "begin with": str.startswith,
-    "end with": str.endswith,
-    "contain": str.__contains__,
-}
+Place: TypeAlias = tuple[str, int]
+"""The side and the number of a text, or both texts of a sentence."""
+Verb: TypeAlias = Callable[[str, str], bool]
+VERBS: dict[str, Verb] = {"begin with": str.startswith, "end with": str.endswith, "contain": str.__contains__}
 """What texts may do with a string."""
 WEIGHTS = {"symbol": 1.0, "word": 1.0, "mixed": 1.0, "kind": 0.9, "letter": 0.8}
 """What is said first: a string, unless it is one of many characters of a kind."""
+END_WEIGHT = 0.7
+"""The same for a kind at an end, which a kind anywhere says better."""
 
 
 @cache
@@ -476,7 +466,7 @@ def kinds_of(character: str) -> list[str]:
         return ["a line break"]
     category = unicodedata.category(character)
     if category[0] != "L":
-        return [CATEGORIES[category[0]]]
+        return [CATEGORIES[category[0]]] if category[0] in CATEGORIES else []
     kinds = [CATEGORIES[category]] if category in CATEGORIES else []
     if not character.isascii():
         script = unicodedata.name(character, "other").split()[0].split("-")[0].title()
@@ -597,7 +587,7 @@ def find_remedy(found: OneSided) -> str:
         'one-sided tags'
     """
     if not found.example:
-        return f"one-sided {find_aspect(found.feature)}"
+        return "one-sided kinds"
     for name, pattern in CERTAIN.items():
         if pattern.search(found.example):
             return name
@@ -616,7 +606,8 @@ def list_one_sided(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
         in_any.update(set.union(*features))
     for side, counts, other_counts in (("hypotheses", hypotheses, in_any), ("references", in_all, hypotheses)):
         for feature, count in counts.items():
-            found = OneSided(side, feature, "have", count, other_counts[feature])
+            verb = "have" if class_of(feature) == "kind" else "contain"
+            found = OneSided(side, feature, verb, count, other_counts[feature])
             if few.are_many(max(count, len(few) - found.others), "symbol"):  # which saves time
                 yield from judge_feature(found, few, aspects)
 
@@ -643,48 +634,47 @@ def judge_lack(found: OneSided, few: Texts) -> Iterator[OneSided]:
         yield OneSided(OTHER[found.side], found.feature, "lack", number, others)
 
 
-def choose_one_sided(texts: Texts, few: Texts, aspects: Collection[str], explained: set[str]) -> list[OneSided]:
-    """The most frequent of them that explain each other least.
+def choose_one_sided(texts: Texts, few: Texts, aspects: Collection[str], explained: set[Place]) -> list[OneSided]:
+    """The most frequent of them, each in other texts.
 
     Args:
         texts: all sentences, in which they are counted.
         few: those in which they are looked for.
         aspects: what the metrics see.
-        explained: names of features that are explained already.
+        explained: the texts that something else explains.
     """
-    explained = set(explained)
     chosen: list[OneSided] = []
     for found in sorted(list_one_sided(few, aspects), key=rank):
-        names = names_of(found.feature)
-        if len(chosen) == MAX_FINDINGS or not explained.isdisjoint(names):
+        if len(chosen) == MAX_FINDINGS:
+            break
+        lines = few.sides[found.side]
+        numbers = [number for number, line in enumerate(lines) if found.does(line)]
+        side = found.side if found.verb == "contain" else "both"
+        if are_most((side, number) in explained for number in numbers):
             continue
-        if class_of(found.feature) != "kind":
-            lines = [text for text in few.sides[found.side] if found.feature in text]
-            names.update(word for line in lines for word in line.split() if found.feature in word)
-            found = quote(found, lines)
-            names |= list_features(found.feature) | {found.feature, ENDS.get(found.verb, "")}
-        explained |= names
+        explained = explained | list_places(OTHER if side == "both" else [side], numbers)
+        if found.verb == "contain":
+            found = quote(found, [line for line in lines if found.does(line)])
         number, others = texts.count(found.does)[found.side]
         if len(texts) >= MIN_DIFFERING or find_remedy(found) in CERTAIN:
             chosen.append(found._replace(number=number, others=others))
     return chosen
 
 
-def rank(found: OneSided) -> tuple[float, OneSided]:
-    """What is said first: what is frequent, and strings rather than kinds; ties are broken by the text."""
-    return -found.number * WEIGHTS[class_of(found.feature)], found
-
-
-def names_of(feature: str) -> set[str]:
-    """What explains a feature if it is explained itself.
+def list_places(sides: Iterable[str], numbers: Collection[int]) -> set[Place]:
+    """Places on some sides, and in both texts together.
 
     Example:
-        >>> sorted(names_of("a digit at the end")), sorted(names_of("7"))
-        (['a digit', 'end'], ['7', 'a digit'])
+        >>> sorted(list_places(["references"], [7]))
+        [('both', 7), ('references', 7)]
     """
-    if len(feature) == 1:
-        return {feature, *kinds_of(feature)}
-    return set(feature.split(" at the "))
+    return {*product([*sides, "both"], numbers)}
+
+
+def rank(found: OneSided) -> tuple[float, OneSided]:
+    """What is said first: what is frequent, and strings rather than kinds; ties are broken by the text."""
+    weight = END_WEIGHT if " at the " in found.feature else WEIGHTS[class_of(found.feature)]
+    return -found.number * weight, found
 
 
 def quote(found: OneSided, lines: Sequence[str]) -> OneSided:
@@ -692,7 +682,7 @@ def quote(found: OneSided, lines: Sequence[str]) -> OneSided:
     text = grow(found.feature, lines)
     verb = next(verb for verb, does in VERBS.items() if are_most(does(line, text) for line in lines))
     if verb == "contain":
-        text = text.strip()
+        text = text.strip(" ")
     example = min((line for line in lines if text in line), key=len)
     start = max(0, example.find(text) - 20)
     return found._replace(feature=text, verb=verb, example=example[start : start + 80])
@@ -732,7 +722,7 @@ def are_most(answers: Iterable[bool]) -> bool:
 
 # A plain transformation changes one side only, or brings both nearer
 
-Transformation = Callable[[str], str]
+Transformation: TypeAlias = Callable[[str], str]
 
 
 def decode_again(text: str) -> str:
@@ -787,13 +777,14 @@ def is_changed(change: Transformation, text: str) -> bool:
     return ("&" in text or not text.isascii()) and change(text) != text
 
 
-def list_changed(few: Texts, changes: Iterable[Transformation]) -> set[str]:
-    """The features that transformations add to texts, or take away."""
-    features: set[str] = set()
+def list_changed(few: Texts, changes: Iterable[Transformation]) -> set[Place]:
+    """The texts of sentences that transformations change."""
+    numbers = set()
     for change in changes:
-        for text in [*few.hypotheses, *few.sides["references"]]:
-            features |= list_features(text) ^ list_features(change(text))
-    return features
+        for number, pair in enumerate(zip(*few.sides.values())):
+            if any(is_changed(change, text) for text in pair):
+                numbers.add(number)
+    return list_places(OTHER, numbers)
 
 
 def find_nearer(few: Texts) -> Iterator[Finding]:
@@ -1172,17 +1163,15 @@ def find_script(texts: Texts, metrics: Mapping[str, EvaluatorMetric]) -> Iterato
     dropped = sum(map(drops_most_words, references))
     if names and texts.are_many(dropped, "few"):  # more than among German words
         statement = f"references have letters other than a to z in most words, which {' and '.join(names)} drops"
-        yield say("vocabulary of ROUGE", dropped, len(texts), statement)
+        yield say("vocabulary of a script", dropped, len(texts), statement)
     names = [name for name, metric in metrics.items() if "spaces" in metric.sensitive_to]
     for script, (letter, word_length) in UNSPACED_SCRIPTS.items():
         written = [text for text in references if 2 * len(letter.findall(text)) > len("".join(text.split()))]
         letters = sum(len(letter.findall(text)) for text in written)
         words = sum(len(text.split()) for text in written)
         if names and texts.are_many(len(written), "script") and letters > word_length * words:
-            is_bleu = all(metrics[name].class_name == "CorpusBLEU" for name in names)
-            remedy = "vocabulary of Chinese" if is_bleu and "Chinese" in script else "vocabulary of a script"
             statement = f"references are {script}, whose phrases count as words in {' and '.join(names)}"
-            yield say(remedy, len(written), len(texts), statement)
+            yield say("vocabulary of a script", len(written), len(texts), statement)
             return
 
 
