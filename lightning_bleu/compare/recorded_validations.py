@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any]) -> Reco
             findings.append(Finding(finding["key"], finding["message"], where))
     lines = {line["key"]: line for line in later["scores"]}
     if earlier is not None:
-        findings = [finding for finding in earlier.findings if finding.where not in folders] + findings
+        findings = [finding for finding in earlier.findings if not _is_of(finding, folders)] + findings
         lines = {key: line for key, line in earlier.scores.items() if line["loader"] not in folders} | lines
         for key, line in lines.items():
             if line["loader"] is None:
@@ -81,6 +81,16 @@ def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any]) -> Reco
                 lines[key] = _average(line, [lines[member] for member in members if member in lines])
         folders = {**earlier.folders, **folders}
     return RecordedValidation(later["stage"], later["step"], later["epoch"], lines, folders, findings)
+
+
+def _is_of(finding: Finding, loaders: Iterable[str]) -> bool:
+    """Whether a finding is of one of some loaders, or of a group in it; all are of a loader without a name.
+
+    Example:
+        >>> [_is_of(Finding("loops", "...", where), ["news"]) for where in ("news/de", "newsletter")]
+        [True, False]
+    """
+    return any(not loader or f"{finding.where}/".startswith(f"{loader}/") for loader in loaders)
 
 
 def _average(mean: dict[str, Any], lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

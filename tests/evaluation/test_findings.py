@@ -20,10 +20,11 @@ import torch
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, Results
 from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
-from lightning_bleu.evaluation.texts.findings import KEYS, find_findings
+from lightning_bleu.evaluation.texts.findings import KEYS, MAX_EXAMINED, Finding, find_findings
 from lightning_bleu.tasks import CER, ROUGE, TER, WER, ExactMatch
 from tests.core.test_mistakes import real_pairs
 from tests.helpers.corpora import read_lines
+from tests.helpers.validations import Counting, count
 
 ROOT = Path(__file__).parents[2]
 NAMES = ["Anna", "Berta", "Clara", "Doris", "Emil", "Franz", "Georg", "Hans", "Ida", "Jonas", "Karl", "Lena"]
@@ -46,8 +47,6 @@ GOOD = [replace_words(line) for line in REFERENCES]
 SOURCES = [f"Satz {number} auf Deutsch, {'lang ' * (number % 7)}" for number in range(150)]
 PROMPTED = [f"Translate: {source} = {line}" for source, line in zip(SOURCES, GOOD)]
 PROMPTED_REFERENCES = [f"Translate: {source} = {line}" for source, line in zip(SOURCES, REFERENCES)]
-FIXED = [f"Translate English to German: {line}" for line in GOOD]
-FIXED_REFERENCES = [f"Translate English to German: {line}" for line in REFERENCES]
 
 
 def cut(line: str, mark: str) -> str:
@@ -66,11 +65,7 @@ Case = tuple[Sequence[str], Sequence[str], Sequence[str] | None]
 FEW = [f"the {NOUNS[number % 13]} {VERBS[number % 10]} a {NOUNS[number // 10 % 13]} there" for number in range(130)]
 MISTAKES: dict[str, dict[str, Case]] = {
     "one-sided": {
-        "'Sure! Here is the translation:\\n'": (
-            [f"Sure! Here is the translation:\n{line}" for line in GOOD],
-            REFERENCES,
-            SOURCES,
-        ),
+        "'Sure! Here it is:\\n'": ([f"Sure! Here it is:\n{line}" for line in GOOD], REFERENCES, SOURCES),
         "'Translate English to German: '": (
             [f"Translate English to German: {line}" for line in GOOD],
             REFERENCES,
@@ -87,10 +82,7 @@ MISTAKES: dict[str, dict[str, Case]] = {
         "\u2019": ([line.replace("'", "\u2019") for line in GOOD], REFERENCES, None),
         **{mark: ([cut(line, mark) for line in GOOD], REFERENCES, None) for mark in MARKS[:3]},
         **{f"'{token}'": ([f"{line}{token}" for line in GOOD], REFERENCES, None) for token in TOKENS},
-        **{
-            f"references end with, {token}'": (GOOD, [f"{line} {token}" for line in REFERENCES], None)
-            for token in TOKENS
-        },
+        "references end with, </s>'": (GOOD, [f"{line} </s>" for line in REFERENCES], None),
     },
     "changed": {
         "html.unescape": ([line.replace("'", "&apos;") for line in GOOD], REFERENCES, None),
@@ -456,6 +448,31 @@ def test_samples_and_the_order_of_batches_change_no_finding() -> None:
             expected = expected or findings
             assert findings == expected
     assert expected
+
+
+def find_in_processes(parts: Sequence[Sequence[int]]) -> list[Finding]:
+    """What is found if each process sees a part of 2,400 sentences of which half have a special token."""
+    shares = []
+    for part in parts:
+        counting = Counting(max_texts=MAX_EXAMINED)
+        for start in range(0, len(part), 7):
+            batch = part[start : start + 7]
+            preds = [f"{GOOD[number % 150]}{' </s>' * (number % 2)}" for number in batch]
+            count(counting, preds, [REFERENCES[number % 150] for number in batch], index=batch)
+        shares.append(counting.collector.close())
+    return counting.collector.join(shares).find_findings(counting.metrics)
+
+
+def test_findings_do_not_depend_on_processes() -> None:
+    numbers = range(2400)
+    expected = find_in_processes([numbers])
+    assert expected[0].message.startswith("1,000 of 2,000 hypotheses end with ' </s>'")
+    for processes in (2, 3):
+        size = len(numbers) // processes
+        strided = [numbers[rank::processes] for rank in range(processes)]
+        contiguous = [numbers[rank * size : (rank + 1) * size] for rank in range(processes)]
+        for parts in (strided, contiguous, contiguous[::-1]):
+            assert find_in_processes(parts) == expected
 
 
 def test_ids_that_nothing_decodes_have_no_findings() -> None:
