@@ -64,8 +64,7 @@ from lightning_bleu.evaluation.scores.validation import (
     name_numbers,
     score_loaders,
 )
-from lightning_bleu.evaluation.texts.evidence import MAX_IDS
-from lightning_bleu.evaluation.texts.findings import select_warnings
+from lightning_bleu.evaluation.texts.findings import MAX_EXAMINED, select_warnings
 from lightning_bleu.metrics import CorpusBLEU
 from lightning_bleu.observers.dashboard import Dashboard
 from lightning_bleu.observers.loggers import check_loggers
@@ -497,7 +496,7 @@ class Evaluator:
         """Of how many sentences of each loader process 0 needs the texts."""
         if self.record is not None:
             return math.inf
-        return _MAX_TEXTS if self.options.samples > 0 else MAX_IDS
+        return _MAX_TEXTS if self.options.samples > 0 else MAX_EXAMINED
 
     def _choose_samples(self, validation: Validation) -> dict[str, Samples]:
         """The samples of each loader by its name."""

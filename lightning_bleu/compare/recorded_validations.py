@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lightning_bleu.core.messages import WarnOnce
-from lightning_bleu.evaluation.texts.findings import Finding
+from lightning_bleu.evaluation.texts.findings import Finding, join_place
 from lightning_bleu.observers.recorded import find_validations, read_validation
 
 
@@ -81,14 +81,26 @@ def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any]) -> Reco
     sentence_counts = {loader["name"]: loader["sentences"] for loader in later["loaders"]}
     findings = []
     for loader in later["loaders"]:
-        findings += [Finding(finding["key"], finding["message"], loader["name"]) for finding in loader["findings"]]
+        for finding in loader["findings"]:
+            where = loader["name"] if finding["group"] is None else join_place(loader["name"], finding["group"])
+            findings.append(Finding(finding["key"], finding["message"], where))
     lines = {line["key"]: line for line in later["scores"]}
     if earlier is not None:
-        findings = [finding for finding in earlier.findings if finding.where not in folders] + findings
+        findings = [finding for finding in earlier.findings if not _is_of(finding, folders)] + findings
         lines = {**earlier.scores, **lines}
         folders = {**earlier.folders, **folders}
         sentence_counts = {**earlier.sentence_counts, **sentence_counts}
     return RecordedValidation(later["stage"], later["step"], later["epoch"], lines, folders, sentence_counts, findings)
+
+
+def _is_of(finding: Finding, loaders: Iterable[str]) -> bool:
+    """Whether a finding is of one of some loaders, or of a group in it; all are of a loader without a name.
+
+    Example:
+        >>> [_is_of(Finding("loops", "...", where), ["news"]) for where in ("news/de", "newsletter")]
+        [True, False]
+    """
+    return any(not loader or f"{finding.where}/".startswith(f"{loader}/") for loader in loaders)
 
 
 def is_test(stage: str) -> bool:

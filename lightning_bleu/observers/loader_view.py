@@ -68,7 +68,7 @@ class LoaderView(NamedTuple):
         for finding in self.findings:
             row = dict.fromkeys(columns, "") | dict.fromkeys(self.digits)
             row |= {"step": step, "number": 0, "shown as": "finding"}
-            row |= {"hypothesis": finding.message, "signature": finding.place}
+            row |= {"hypothesis": str(finding), "signature": finding.place}
             rows.append([*row.values()])
         for panel in self.panels:
             for sample in panel.samples:

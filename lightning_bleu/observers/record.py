@@ -207,7 +207,11 @@ def _list_contents(validation: Validation, step: int, epoch: float | None) -> di
         folder = name_folder(Path(), loader.name)
         texts = list_texts(loader.sentences.texts)
         has_changed_lines = any(_to_line(text) != text for lines in texts.values() for text in lines)
-        findings = [{"key": key, "message": message} for key, message, _ in validation.findings_in(loader.name)]
+        findings = []
+        for finding in validation.findings_in(loader.name):
+            findings.append({"key": finding.key, "message": finding.message})
+            if finding.where != loader.name:
+                findings[-1]["group"] = finding.where.removeprefix(f"{loader.name}/")
         described = {"name": loader.name, "sentences": len(loader.sentences), "changed_lines": has_changed_lines}
         loaders.append({**described, "findings": findings})
         texts[SENTENCES] = [_to_json(line) for line in _list_sentences(loader)]

@@ -235,6 +235,7 @@ class _Interval:
 class _Finding:
     key: str
     message: str
+    group: str | None
 
 
 class _Loader:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import random
 import re
+import subprocess
+import sys
 import unicodedata
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, Results
-from lightning_bleu.core.batch import Sentence
 from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
-from lightning_bleu.evaluation.texts.evidence import examine
-from lightning_bleu.evaluation.texts.findings import RULES, find_findings
+from lightning_bleu.evaluation.texts.findings import KEYS, MAX_EXAMINED, Finding, find_findings
 from lightning_bleu.tasks import CER, ROUGE, TER, WER, ExactMatch
 from tests.core.test_mistakes import real_pairs
 from tests.helpers.corpora import read_lines
+from tests.helpers.validations import Counting, count
 
 ROOT = Path(__file__).parents[2]
 NAMES = ["Anna", "Berta", "Clara", "Doris", "Emil", "Franz", "Georg", "Hans", "Ida", "Jonas", "Karl", "Lena"]
@@ -43,8 +47,6 @@ GOOD = [replace_words(line) for line in REFERENCES]
 SOURCES = [f"Satz {number} auf Deutsch, {'lang ' * (number % 7)}" for number in range(150)]
 PROMPTED = [f"Translate: {source} = {line}" for source, line in zip(SOURCES, GOOD)]
 PROMPTED_REFERENCES = [f"Translate: {source} = {line}" for source, line in zip(SOURCES, REFERENCES)]
-FIXED = [f"Translate English to German: {line}" for line in GOOD]
-FIXED_REFERENCES = [f"Translate English to German: {line}" for line in REFERENCES]
 
 
 def cut(line: str, mark: str) -> str:
@@ -62,87 +64,109 @@ TOKENS = ["</s>", "<pad>", "[SEP]", "<|im_end|>", "<|2.00|>"]
 Case = tuple[Sequence[str], Sequence[str], Sequence[str] | None]
 FEW = [f"the {NOUNS[number % 13]} {VERBS[number % 10]} a {NOUNS[number // 10 % 13]} there" for number in range(130)]
 MISTAKES: dict[str, dict[str, Case]] = {
-    "loops": {
-        "all": ([f"{line} and a man" + " and a man" * 9 for line in GOOD], REFERENCES, SOURCES),
-        "a fifth": ([line + " so" * (40 * (number % 5 == 0)) for number, line in enumerate(GOOD)], REFERENCES, SOURCES),
-        "cut off": ([f"{line}{' the cat' * 9} the c" for line in GOOD], REFERENCES, None),
-    },
-    "empty": {
-        "all": ([""] * 150, REFERENCES, SOURCES),
-        "most": ([line if number % 9 == 0 else " " for number, line in enumerate(GOOD)], REFERENCES, None),
-    },
-    "same-output": {
-        "all": ([GOOD[0]] * 150, REFERENCES, SOURCES),
-        "a third": ([GOOD[0] if number % 3 == 0 else line for number, line in enumerate(GOOD)], REFERENCES, SOURCES),
-    },
-    "copies": {"all": (SOURCES, REFERENCES, SOURCES)},
-    "limit": {"10 words": ([" ".join(line.split()[:10]) for line in GOOD], REFERENCES, SOURCES)},
-    "vocabulary": {
-        "another language": (
-            [f"{line} und was alles noch so {number}." for number, line in enumerate(SOURCES)],
+    "one-sided": {
+        "'Sure! Here it is:\\n'": ([f"Sure! Here it is:\n{line}" for line in GOOD], REFERENCES, SOURCES),
+        "'Translate English to German: '": (
+            [f"Translate English to German: {line}" for line in GOOD],
             REFERENCES,
             None,
         ),
-        "no spaces": (
-            [
-                " ".join(line[::2].replace(" ", "")[start : start + 9] for start in range(0, 90, 9)).strip()
-                for line in GOOD
-            ],
-            REFERENCES,
-            None,
-        ),
+        "'deu_Latn '": ([f"deu_Latn {line}" for line in GOOD], REFERENCES, None),
+        'as in "H=': ([f"H={number}\t{line}" for number, line in enumerate(GOOD)], REFERENCES, None),
+        "contain '</s>'": ([f"{line}</s> {' '.join(RNG.choices(NOUNS, k=9))}" for line in GOOD], REFERENCES, None),
+        "'<think>\\nhm\\n</think>\\n\\n'": ([f"<think>\nhm\n</think>\n\n{line}" for line in GOOD], REFERENCES, None),
+        "\"['": ([str([line.replace("'", "")]) for line in GOOD], REFERENCES, None),
+        "an upper-case letter": ([line.lower() for line in GOOD], REFERENCES, None),
+        "lack an upper-case letter": (GOOD, [line.lower() for line in REFERENCES], None),
+        "'.'": ([line.rstrip(".") for line in GOOD], REFERENCES, None),
+        "\u2019": ([line.replace("'", "\u2019") for line in GOOD], REFERENCES, None),
+        **{mark: ([cut(line, mark) for line in GOOD], REFERENCES, None) for mark in MARKS[:3]},
+        **{f"'{token}'": ([f"{line}{token}" for line in GOOD], REFERENCES, None) for token in TOKENS},
+        "references end with, </s>'": (GOOD, [f"{line} </s>" for line in REFERENCES], None),
     },
-    "source-as-reference": {"all": (GOOD, SOURCES, SOURCES)},
-    "prompts": {
-        "hypotheses": (PROMPTED, REFERENCES, SOURCES),
-        "references": (GOOD, PROMPTED_REFERENCES, SOURCES),
-        "both": (PROMPTED, PROMPTED_REFERENCES, SOURCES),
+    "changed": {
+        "html.unescape": ([line.replace("'", "&apos;") for line in GOOD], REFERENCES, None),
+        "references have entities": (GOOD, [line.replace("'", "&#39;") for line in REFERENCES], None),
+        "wrong encoding": ([line.encode().decode("latin-1") for line in GOOD], REFERENCES, None),
+        "NFKC": ([unicodedata.normalize("NFD", line) for line in GOOD], REFERENCES, None),
+        "invisible": ([line.replace("a", "\u00ada") for line in GOOD], REFERENCES, None),
     },
-    "opening": {
-        "chat": ([f"Sure! Here is the translation:\n{line}" for line in GOOD], REFERENCES, SOURCES),
-        "prompt": (FIXED, REFERENCES, None),
+    "nearer": {
+        "without white space": ([" ".join(line) for line in GOOD], REFERENCES, None),
+        "characters reversed": ([line[::-1] for line in GOOD], REFERENCES, None),
+        "lack the first word": (GOOD, [f"{NOUNS[len(line) % 13]} {line}" for line in REFERENCES], None),
     },
-    "subwords": {
-        **{f"{mark} hypotheses": ([cut(line, mark) for line in GOOD], REFERENCES, None) for mark in MARKS},
+    "both-sides": {
         **{
-            f"{mark} both": ([cut(line, mark) for line in GOOD], [cut(line, mark) for line in REFERENCES], None)
+            f"{mark}, subwords": ([cut(line, mark) for line in GOOD], [cut(line, mark) for line in REFERENCES], None)
             for mark in MARKS
         },
+        "tokenized": ([f"{line[:-1]} ." for line in GOOD], [f"{line[:-1]} ." for line in REFERENCES], None),
+        "single letters": ([" ".join(line) for line in GOOD], [" ".join(line) for line in REFERENCES], None),
+        "'</s>'": ([f"{line}</s>" for line in GOOD], [f"{line}</s>" for line in REFERENCES], None),
+        "ids": (
+            [f"utt{number:04} {line}" for number, line in enumerate(GOOD)],
+            [f"utt{number:04} {line}" for number, line in enumerate(REFERENCES)],
+            None,
+        ),
     },
-    "special-tokens": {
-        **{f"{token} hypotheses": ([f"{line}{token}" for line in GOOD], REFERENCES, None) for token in TOKENS},
-        **{f"{token} references": (GOOD, [f"{line} {token}" for line in REFERENCES], None) for token in TOKENS},
-        "padding": ([f"{line}{' <pad>' * 20}" for line in GOOD], REFERENCES, None),
-        "languages": ([f"deu_Latn {line}" for line in GOOD], REFERENCES, None),
+    "order": {
+        "rare words": (RNG.sample(GOOD, 150), REFERENCES, SOURCES),
+        "mostly 1 line below": (GOOD[1:] + GOOD[:1], REFERENCES, None),
+        "sorted by length, rare words": (sorted(GOOD, key=len), REFERENCES, SOURCES),
     },
-    "after-end": {"</s>": ([f"{line}</s> {' '.join(RNG.choices(NOUNS, k=9))}" for line in GOOD], REFERENCES, None)},
-    "shuffled": {
-        "good": (RNG.sample(GOOD, 150), REFERENCES, SOURCES),
-        "few words": (FEW[1:] + FEW[:1], FEW, None),
-        "sorted": (sorted(GOOD, key=len), REFERENCES, SOURCES),
+    "repeats": {
+        "sentences come 2 times": (GOOD[:75] * 2, REFERENCES[:75] * 2, None),
+        "hypotheses come 5 times": ([GOOD[number // 5] for number in range(150)], REFERENCES, None),
     },
-    "encoding": {"hypotheses": ([line.encode().decode("latin-1") for line in GOOD], REFERENCES, None)},
-    "representation": {
-        "bytes": ([str(line.replace("'", "").encode()) for line in GOOD], REFERENCES, None),
-        "lists": ([str([line.replace("'", "")]) for line in GOOD], REFERENCES, None),
+    "limit": {
+        "hypotheses have 10 words": (
+            [" ".join(line.split(" in café")[0].split()[:10]) for line in GOOD],
+            [line.split(" in café")[0] for line in REFERENCES],
+            SOURCES,
+        ),
+        "references have 16 words": (GOOD, [" ".join(line.split()[:16]) for line in REFERENCES], None),
     },
-    "leak": {"all": (REFERENCES, REFERENCES, SOURCES)},
-    "case": {
-        "hypotheses": ([line.lower() for line in GOOD], REFERENCES, None),
-        "all upper case": ([line.upper() for line in GOOD], REFERENCES, None),
-        "references": (GOOD, [line.lower() for line in REFERENCES], None),
+    "loops": {
+        "150 of 150 hypotheses end in": ([f"{line}{' and a man' * 10}" for line in GOOD], REFERENCES, SOURCES),
+        "30 of 150": (
+            [line + " so" * (40 * (number % 5 == 0)) for number, line in enumerate(GOOD)],
+            REFERENCES,
+            SOURCES,
+        ),
+        "end in a repetition": ([f"{line}{' the cat' * 9} the c" for line in GOOD], REFERENCES, None),
     },
-    "punctuation": {"hypotheses": ([re.sub(r"[^\w -]", "", line) for line in GOOD], REFERENCES, None)},
-    "thinking": {"hypotheses": ([f"<think>\nhm\n</think>\n\n{line}" for line in GOOD], REFERENCES, None)},
-    "entities": {
-        "hypotheses": ([line.replace("'", "&apos;") for line in GOOD], REFERENCES, None),
-        "references": (GOOD, [line.replace("'", "&#39;") for line in REFERENCES], None),
+    "same-output": {
+        "empty": ([""] * 150, REFERENCES, SOURCES),
+        "133 of 150 hypotheses are empty": (
+            [line if number % 9 == 0 else " " for number, line in enumerate(GOOD)],
+            REFERENCES,
+            None,
+        ),
+        "150 of 150 hypotheses are the same": ([GOOD[0]] * 150, REFERENCES, SOURCES),
+        "50 of 150 hypotheses are the same": (
+            [GOOD[0] if number % 3 == 0 else line for number, line in enumerate(GOOD)],
+            REFERENCES,
+            SOURCES,
+        ),
+        "one of the same ten": ([GOOD[number % 10] for number in range(150)], REFERENCES, None),
+        "50 of 150 references are empty": (
+            GOOD,
+            [line if number % 3 else "" for number, line in enumerate(REFERENCES)],
+            None,
+        ),
     },
-    "normalization": {
-        "hypotheses": ([unicodedata.normalize("NFD", line) for line in GOOD], REFERENCES, None),
-        "soft hyphens": ([line.replace("a", "\u00ada") for line in GOOD], REFERENCES, None),
+    "source": {
+        "copies": (SOURCES, REFERENCES, SOURCES),
+        "references equal their source": (GOOD, SOURCES, SOURCES),
+        "hypotheses contain their source": (PROMPTED, REFERENCES, SOURCES),
+        "references contain their source": (GOOD, PROMPTED_REFERENCES, SOURCES),
+        "generated[:, prompts.shape[1]:]": (PROMPTED, PROMPTED_REFERENCES, SOURCES),
     },
-    "quotes": {"hypotheses": ([line.replace("'", "\u2019") for line in GOOD], REFERENCES, None)},
+    "leak": {"150 of 150 hypotheses equal": (REFERENCES, REFERENCES, SOURCES)},
+    "vocabulary": {
+        "0 of": ([f"{line} und was alles noch so." for line in SOURCES], REFERENCES, None),
+    },
 }
 CASES = [(key, name) for key, cases in MISTAKES.items() for name in cases]
 
@@ -162,16 +186,15 @@ def evaluate(
     return results, [str(warning.message) for warning in caught]
 
 
-@pytest.mark.parametrize(("key", "name"), CASES)
-def test_each_mistake_is_found_and_nothing_else(key: str, name: str) -> None:
-    results, said = evaluate(*MISTAKES[key][name])
-    assert [finding.key for finding in results.findings] == [key]
-    [finding] = results.findings
-    assert finding.message in str(results)
-    assert finding.place in str(results)
-    assert (said == []) != RULES[key].warns
-    assert not RULES[key].warns or finding.message in said or said[0].startswith("Most hypotheses contain")
-    assert re.search(r"\d", finding.message) or "Only the" in finding.message
+@pytest.mark.parametrize(("key", "said"), CASES)
+def test_each_mistake_is_found_and_said(key: str, said: str) -> None:
+    results, messages = evaluate(*MISTAKES[key][said])
+    found = [finding for finding in results.findings if finding.key == key and said.split(", ")[-1] in finding.message]
+    assert found, results.findings
+    assert len(results.findings) <= 3
+    assert found[0].message in str(results)
+    assert found[0].place in str(results)
+    assert messages == [str(finding) for finding in results.findings if finding.is_warning]
 
 
 UNSPACED = {
@@ -193,7 +216,7 @@ def test_metrics_of_words_find_scripts_without_spaces(language: str) -> None:
     metric: Any
     for metric in (CorpusBLEU(), WER(), TER()):
         results, said = evaluate([hypothesis] * 9, [reference] * 9, metric=metric)
-        assert [finding.key for finding in results.findings] == ["script"]
+        assert [finding.key for finding in results.findings] == ["vocabulary"]
         assert said == [results.findings[0].message]
     spaced = [" ".join(hypothesis)] * 9, [" ".join(reference)] * 9
     for metric in (CorpusBLEU(), WER()):
@@ -208,16 +231,16 @@ def test_a_few_sentences_in_a_script_without_spaces_are_found(count: int, is_fou
     hypothesis, reference = UNSPACED["zh"]
     preds, target = (["the same old cat sat"] * 40 + [text] * count for text in (hypothesis, reference))
     results, said = evaluate(preds, target)
-    assert [finding.key for finding in results.findings] == ["script"] * is_found
-    assert said == [finding.message for finding in results.findings]
-    assert all(message.startswith("4 of 44 references are Chinese or Japanese, without spaces") for message in said)
+    assert [finding.key for finding in results.findings if finding.is_warning] == ["vocabulary"] * is_found
+    assert len(said) == is_found
+    assert all(message.startswith("4 of 44 references are Chinese or Japanese, whose phrases") for message in said)
 
 
 @pytest.mark.parametrize("language", DROPPED)
 def test_rouge_finds_scripts_whose_letters_it_drops(language: str) -> None:
     hypothesis, reference = DROPPED[language]
     results, said = evaluate([hypothesis] * 9, [reference] * 9, metric=ROUGE(["rouge1"]))
-    assert [finding.key for finding in results.findings] == ["script"]
+    assert [finding.key for finding in results.findings] == ["vocabulary"]
     assert len(said) == 1
     for metric in (ROUGE(["rouge1"], tokenizer=str.split), ROUGE(["rouge1"], normalize=str.lower)):
         assert evaluate([hypothesis] * 9, [reference] * 9, metric=metric)[0].findings == []
@@ -239,7 +262,7 @@ def test_logits_as_wide_as_their_labels_are_of_teacher_forcing(extra: int, is_fo
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = [finding.key for finding in evaluator.finish(0).findings]
-    assert found == ["teacher-forcing"] * is_found
+    assert found == ["leak"] * is_found
     assert len(caught) == is_found
 
 
@@ -306,16 +329,31 @@ RIGHT: dict[str, Case] = {
     "autoencoder": (GOOD, REFERENCES, REFERENCES),
     "ellipses": ([f"{line.rstrip('.')}" for line in GOOD], [f"{line.rstrip('.')}…" for line in REFERENCES], None),
     "entities": ([line.replace("'", "&apos;") for line in GOOD], [f"&apos;{line}" for line in REFERENCES], None),
-    "no words at all": (["..."] * 9, ["..."] * 9, None),
     "one sentence": (GOOD[:1], REFERENCES[:1], SOURCES[:1]),
 }
 
 
+TRUE_OF_THEM = {
+    "speakers": ["'Agent: '", "'Mitarbeiter: '"],
+    "terse answers": ["'The capital of that country is '"],
+    "unknown words": ["end with '<unk>', and so do their references"],
+    "a weak dialogue": ["'Amy: '"],
+    "quoted speech": ["references begin with '\"'"],
+    "ellipses": ["NFKC"],
+    "entities": ["it's", "it&apos;s"],
+}
+"""What is said of right answers because both sides differ, or because it counts as right."""
+
+
 @pytest.mark.parametrize("name", RIGHT)
-def test_right_answers_that_look_odd_are_not_found(name: str) -> None:
+def test_right_answers_that_look_odd_have_only_true_findings(name: str) -> None:
     metric = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF(), "wer": WER(), "rouge": ROUGE(["rouge1"])}
     results, said = evaluate(*RIGHT[name], metric=metric)
-    assert (results.findings, said) == ([], [])
+    expected = TRUE_OF_THEM.get(name, [])
+    messages = [finding.message for finding in results.findings]
+    assert len(messages) == len(expected), messages
+    assert all(part in message for part, message in zip(expected, messages)), messages
+    assert said == [finding.message for finding in results.findings if finding.is_warning]
 
 
 def test_a_letter_of_maltese_is_no_mark_of_subwords() -> None:
@@ -331,20 +369,15 @@ def test_lists_of_tokens_and_the_tokenizer_none_are_pieces_on_purpose() -> None:
 
 
 @pytest.mark.slow
-def test_real_text_has_only_true_findings(wmt22: Path, multi30k: Path) -> None:
-    """Some systems translate curly quotation marks to straight ones; these are all there is."""
+def test_real_text_has_no_warning(wmt22: Path, multi30k: Path) -> None:
     pairs = [*real_pairs(wmt22, multi30k)]
     assert len(pairs) > 15
-    quotes = 0
     for (hypotheses, references), options in pairs:
         lines, targets = read_lines(hypotheses), read_lines(references)
-        sentences = [Sentence(line, [target]) for line, target in zip(lines, targets)]
         metrics = read_metrics({"bleu": CorpusBLEU(**options), "chrf": CorpusCHRF()})
-        found = {finding.key for finding in find_findings(examine(sentences), metrics)}
+        found = find_findings(lines, [[target] for target in targets], metrics=metrics)
         is_other_language = hypotheses.parent == multi30k
-        assert found <= ({"vocabulary"} if is_other_language else {"quotes"}), hypotheses.name
-        quotes += "quotes" in found
-    assert quotes < 15
+        assert is_other_language or not any(finding.is_warning for finding in found), (hypotheses.name, found)
 
 
 def test_code_and_documentation_as_text_have_no_findings() -> None:
@@ -355,11 +388,139 @@ def test_code_and_documentation_as_text_have_no_findings() -> None:
     assert len(lines) > 7000
     for start in range(0, 8000, 1000):
         texts = lines[start : start + 1000]
-        sentences = [Sentence(replace_words(line, 0.1), [line], line) for line in texts]
-        assert find_findings(examine(sentences), metrics) == []
+        hypotheses = [replace_words(line, 0.1) for line in texts]
+        assert find_findings(hypotheses, [[line] for line in texts], texts, metrics=metrics) == []
 
 
 def test_the_documentation_has_a_row_for_each_finding() -> None:
     page = (ROOT / "docs/reading_the_dashboard.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \[([a-z-]+)\]\{#([a-z-]+)\} \|", page, flags=re.MULTILINE)
-    assert rows == [(key, key) for key in RULES]
+    assert rows == [(key, key) for key in KEYS]
+
+
+def test_counts_are_those_of_the_quoted_string_in_all_sentences() -> None:
+    many, references = GOOD * 14, REFERENCES * 14
+    hypotheses = [f"{line} ###" if number % 3 else line for number, line in enumerate(many)]
+    finding = find_findings(hypotheses, [[line] for line in references], has_index=True)[0]
+    count = sum(line.endswith(" ###") for line in hypotheses[:2000])
+    assert finding.message.startswith(f"{count:,} of 2,000 hypotheses end with ' ###', and no references do, as in ")
+
+
+@pytest.mark.parametrize(("share", "is_warning"), [(0.2, False), (0.5, True)])
+def test_what_few_lines_have_is_a_note_unless_it_is_a_special_token(share: float, is_warning: bool) -> None:
+    for mark, warns in (("»", is_warning), ("<unk>", True)):
+        hypotheses = [f"{mark} {line}" if number < share * 150 else line for number, line in enumerate(GOOD)]
+        findings = find_findings(hypotheses, [[line] for line in REFERENCES])
+        assert [finding.is_warning for finding in findings if repr(f"{mark} ") in finding.message] == [warns]
+
+
+def test_a_group_has_findings_of_its_own_if_it_has_100_sentences() -> None:
+    for size in (99, 100):
+        evaluator = Evaluator(CorpusBLEU())
+        evaluator.start({"news": None, "talks": None})
+        labels = ["de"] * size + ["fr"] * 400
+        hypotheses = [f"{line} ¤" if label == "de" else line for label, line in zip(labels, REFERENCES * 4)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            evaluator.update(hypotheses, (REFERENCES * 4)[: len(labels)], group=labels, index=range(len(labels)))
+            evaluator.update(REFERENCES, REFERENCES, group=["de"] * 150, index=range(150), dataloader_idx=1)
+            findings = evaluator.finish(0).findings
+        places = {finding.where for finding in findings if "¤" in finding.message}
+        assert places <= {"news", "news/de"}
+        assert ("news/de" in places) == (size == 100)
+
+
+def test_samples_and_the_order_of_batches_change_no_finding() -> None:
+    hypotheses, references = [f"{line} </s>" for line in GOOD * 20], REFERENCES * 20
+    expected = None
+    for samples in (3, 0):
+        for seed in range(2):
+            evaluator = Evaluator(CorpusBLEU(), samples=samples)
+            evaluator.start()
+            batches = [range(start, min(start + 7, 3000)) for start in range(0, 3000, 7)]
+            random.Random(seed).shuffle(batches)
+            for batch in batches:
+                preds, target = [hypotheses[number] for number in batch], [references[number] for number in batch]
+                evaluator.update(preds, target, index=batch)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                findings = evaluator.finish(0).findings
+            expected = expected or findings
+            assert findings == expected
+    assert expected
+
+
+def find_in_processes(parts: Sequence[Sequence[int]]) -> list[Finding]:
+    """What is found if each process sees a part of 2,400 sentences of which half have a special token."""
+    shares = []
+    for part in parts:
+        counting = Counting(max_texts=MAX_EXAMINED)
+        for start in range(0, len(part), 7):
+            batch = part[start : start + 7]
+            preds = [f"{GOOD[number % 150]}{' </s>' * (number % 2)}" for number in batch]
+            count(counting, preds, [REFERENCES[number % 150] for number in batch], index=batch)
+        shares.append(counting.collector.close())
+    return counting.collector.join(shares).find_findings(counting.metrics)
+
+
+def test_findings_do_not_depend_on_processes() -> None:
+    numbers = range(2400)
+    expected = find_in_processes([numbers])
+    assert expected[0].message.startswith("1,000 of 2,000 hypotheses end with ' </s>'")
+    for processes in (2, 3):
+        size = len(numbers) // processes
+        strided = [numbers[rank::processes] for rank in range(processes)]
+        contiguous = [numbers[rank * size : (rank + 1) * size] for rank in range(processes)]
+        for parts in (strided, contiguous, contiguous[::-1]):
+            assert find_in_processes(parts) == expected
+
+
+def test_ids_that_nothing_decodes_have_no_findings() -> None:
+    ids = [[number, 7, 8, 9] for number in range(150)]
+    assert evaluate(ids, ids, size=150)[0].findings == []
+
+
+def test_findings_do_not_depend_on_the_seed_of_hashes() -> None:
+    program = (
+        "from tests.evaluation.test_findings import GOOD, REFERENCES\n"
+        "from lightning_bleu.evaluation.texts.findings import find_findings\n"
+        "rows = [[line] for line in REFERENCES]\n"
+        "print(find_findings([f'{line.lower()} <a> {{}} [bc]' for line in GOOD], rows))\n"
+        "print(find_findings([line.replace('e', 'é') for line in GOOD[1:] + GOOD[:1]], rows))\n"
+    )
+    printed = set()
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+        )
+        printed.add(done.stdout)
+    assert len(printed) == 1
+
+
+def load_benchmark() -> ModuleType:
+    specification = importlib.util.spec_from_file_location("benchmark_of_findings", ROOT / "benchmarks/findings.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[specification.name] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_most_mistakes_in_text_of_the_repository_are_explained() -> None:
+    benchmark = load_benchmark()
+    text = (ROOT / "docs/callback.md").read_text(encoding="utf-8")
+    lines = [line for line in re.split(r"(?<=[.:]) |\n", text) if len(line.split()) > 5 and line.isascii()][:100]
+    good = [replace_words(line, 0.1) for line in lines]
+    measured = benchmark.measure(benchmark.Corpus(good, lines), 1.0)
+    assert len(measured.explained) > 0.8 * measured.mistakes, measured.silent
+
+
+@pytest.mark.long
+def test_mistakes_in_real_text_are_explained(wmt22: Path, multi30k: Path) -> None:
+    benchmark = load_benchmark()
+    totals = benchmark.measure_mistakes(wmt22.parent)
+    assert all(totals[case] >= floor for case, floor in benchmark.FLOORS.items())
+    assert multi30k.parent == wmt22.parent

@@ -250,7 +250,7 @@ def test_references_without_a_letter_that_rouge_keeps_are_warned_about(wmt22: Pa
     references = read_lines(wmt22 / "generaltest2022.en-zh.ref.A.zh")[:9]
     for metric in (ROUGE(tokenizer=list), ROUGE(normalize=lambda text: text + " a")):
         evaluate(metric, references, references)
-    with pytest.warns(UserWarning, match="have letters other than a to z in most words, which m drops: pass"):
+    with pytest.warns(UserWarning, match="have letters other than a to z in most words, which m drops"):
         evaluate(ROUGE(), references, references)
     for line in ("", "...", "42", "—"):
         evaluate(ROUGE(), [line], [line])

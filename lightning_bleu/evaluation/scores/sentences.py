@@ -22,8 +22,15 @@ from lightning_bleu.core.scoring import EvaluatorMetric, Scorer
 from lightning_bleu.evaluation.input.outputs import check_given
 from lightning_bleu.evaluation.input.positions import Loader
 from lightning_bleu.evaluation.names import check_labels
-from lightning_bleu.evaluation.texts.evidence import MAX_EXAMINED, MAX_IDS, examine
-from lightning_bleu.evaluation.texts.findings import Finding, find_findings
+from lightning_bleu.evaluation.texts.findings import (
+    MAX_EXAMINED,
+    MIN_GROUP,
+    Finding,
+    find_findings,
+    find_teacher_forcing,
+    join_place,
+    select_findings,
+)
 
 GROUP = packed_rows.IDENTITY_COLUMNS
 """The column of packed rows with the number of the group. The statistics of the metrics follow."""
@@ -97,6 +104,40 @@ class Sentences:
     def __len__(self) -> int:
         return len(self.identity)
 
+    def find_findings(self, metrics: Mapping[str, EvaluatorMetric], where: str) -> list[Finding]:
+        """What stands out in the first texts, and in those of a group if there are enough.
+
+        Args:
+            metrics: the metrics by name.
+            where: what the loader is called.
+        """
+        findings = [*find_teacher_forcing(self.logit_widths)]
+        texts = self.texts[:MAX_EXAMINED]
+        if packed_rows.count_inputs(self.identity).ids:  # which nothing decodes
+            texts = []
+        findings += self._examine(texts, metrics)
+        said = {(finding.key, finding.is_warning) for finding in findings}
+        findings = [replace(finding, where=where) for finding in findings]
+        for label in sorted(self.groups):
+            of_group = [sentence for sentence in texts if sentence.group == label]
+            if MIN_GROUP <= len(of_group) < len(texts):
+                place = join_place(where, label)
+                for finding in self._examine(of_group, metrics):
+                    if (finding.key, finding.is_warning) not in said:
+                        findings.append(replace(finding, where=place))
+        return select_findings(findings)
+
+    def _examine(self, texts: Sequence[Sentence], metrics: Mapping[str, EvaluatorMetric]) -> list[Finding]:
+        """What stands out in some texts."""
+        return find_findings(
+            [sentence.hypothesis for sentence in texts],
+            [sentence.references for sentence in texts],
+            [sentence.source for sentence in texts],
+            metrics=metrics,
+            are_tokens=any(sentence.tokenized for sentence in texts),
+            has_index=self.index is not None,
+        )
+
 
 # What the processes have seen
 
@@ -168,9 +209,7 @@ class Joined:
         """
         findings = []
         for sentences in self.loaders:
-            count = MAX_IDS if packed_rows.count_inputs(sentences.identity).ids else MAX_EXAMINED
-            evidence = examine(sentences.texts[:count], sentences.logit_widths)
-            findings += find_findings(evidence, metrics, sentences.loader or where)
+            findings += sentences.find_findings(metrics, sentences.loader or where)
         return findings
 
     def suspect_only(self, only: Sequence[str], dataset: str) -> Iterator[Mistake]:

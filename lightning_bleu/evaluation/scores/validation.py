@@ -25,7 +25,7 @@ from lightning_bleu.core.scoring import (
 from lightning_bleu.core.significance import Interval, PairedTest, Verdict
 from lightning_bleu.evaluation.names import MEAN, Name, Naming
 from lightning_bleu.evaluation.scores.sentences import SavedLoaders, SentenceRows, Sentences
-from lightning_bleu.evaluation.texts.findings import Finding
+from lightning_bleu.evaluation.texts.findings import Finding, join_place
 from lightning_bleu.views.blocks import Block, Cell, Note, Table, TableCell, View
 from lightning_bleu.views.viewable import Viewable
 
@@ -416,8 +416,10 @@ class Validation:
     new_best: Mapping[str, SavedLoaders] = field(default_factory=dict)
 
     def findings_in(self, loader: str) -> list[Finding]:
-        """What stands out in the texts of a loader."""
-        return [finding for finding in self.findings if finding.where == loader]
+        """What stands out in the texts of a loader, and of its groups."""
+        of_loader = [one.sentences for one in self.loaders if one.name == loader]
+        places = {loader, *(join_place(loader, label) for sentences in of_loader for label in sentences.groups)}
+        return [finding for finding in self.findings if finding.where in places]
 
 
 class Outcome(NamedTuple):
