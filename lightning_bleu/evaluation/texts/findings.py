@@ -413,7 +413,7 @@ def find_differences(texts: Texts, aspects: Collection[str], *, are_tokens: bool
         return
     yield from find_lost_words(few)
     if not changes:
-        yield from find_vocabulary(texts)
+        yield from find_vocabulary(few)
 
 
 def join_place(loader: str, group: str) -> str:
@@ -613,7 +613,7 @@ def list_one_sided(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
         for feature, count in counts.items():
             verb = "have" if class_of(feature) == "kind" else "contain"
             found = OneSided(side, feature, verb, count, other_counts[feature])
-            if few.are_many(max(count, len(few) - found.others), "symbol"):  # which saves time
+            if verb == "have" or few.are_many(count, "symbol"):  # which saves time
                 yield from judge_feature(found, few, aspects)
 
 
@@ -1165,16 +1165,16 @@ def find_script(texts: Texts, metrics: Mapping[str, EvaluatorMetric]) -> Iterato
     """References whose words a metric does not find, because they have no spaces, or other letters than a to z."""
     references = texts.sides["references"]
     names = [name for name, metric in metrics.items() if "latin" in metric.sensitive_to]
-    dropped = sum(map(drops_most_words, references))
-    if names and texts.are_many(dropped, "few"):  # more than among German words
+    dropped = sum(map(drops_most_words, references)) if names else 0
+    if texts.are_many(dropped, "few"):  # more than among German words
         statement = f"references have letters other than a to z in most words, which {' and '.join(names)} drops"
         yield say("vocabulary of a script", dropped, len(texts), statement)
     names = [name for name, metric in metrics.items() if "spaces" in metric.sensitive_to]
-    for script, (letter, word_length) in UNSPACED_SCRIPTS.items():
+    for script, (letter, word_length) in UNSPACED_SCRIPTS.items() if names else ():
         written = [text for text in references if 2 * len(letter.findall(text)) > len("".join(text.split()))]
         letters = sum(len(letter.findall(text)) for text in written)
         words = sum(len(text.split()) for text in written)
-        if names and texts.are_many(len(written), "script") and letters > word_length * words:
+        if texts.are_many(len(written), "script") and letters > word_length * words:
             statement = f"references are {script}, whose phrases count as words in {' and '.join(names)}"
             yield say("vocabulary of a script", len(written), len(texts), statement)
             return
