@@ -23,7 +23,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightning_bleu.core.messages import WarnOnce, check_choice
+from lightning_bleu.core.messages import WarnOnce, check_choice, did_you_mean
 from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.processes import exchange, process_count, run_in_process_0
 from lightning_bleu.core.scoring import EvaluatorMetric
@@ -264,6 +264,7 @@ class Evaluator:
             RuntimeError: before :meth:`start`.
             IndexError: if there is no such loader.
             TypeError, ValueError: see :meth:`CorpusBLEU.update`.
+            TypeError: for another argument that no metric takes.
             ValueError: if only some batches of a loader have `source`, `index`, `group`, or `id`; for a label that is
                 logged as something else, such as ``"low"``.
         """
@@ -272,6 +273,9 @@ class Evaluator:
         count = len(collector.loaders)
         if dataloader_idx not in range(count):
             raise IndexError(f"start() got {count} loaders, so there is none with dataloader_idx={dataloader_idx!r}")
+        for name in columns.keys() - collector.keys:
+            hint = did_you_mean(name, [*Output._fields[2:-1], *collector.keys])
+            raise TypeError(f"update() got {name!r}, which no metric takes{hint}")
         output = Output(preds, target, source, sample_mask, index, group, id, columns)
         collector.update(output, batch_idx, dataloader_idx)
 

@@ -63,6 +63,13 @@ def test_a_key_that_a_function_needs_is_required_in_the_first_batch() -> None:
     assert evaluator.finish(1)["val_parent"].score == 1
 
 
+def test_a_key_that_no_metric_takes_is_an_error_of_a_loop_of_ones_own() -> None:
+    evaluator = Evaluator()
+    evaluator.start()
+    with pytest.raises(TypeError, match=r"^update\(\) got 'groups', which no metric takes: did you mean 'group'\?"):
+        evaluator.update(["a"], ["a"], groups=["x"])
+
+
 def count_rows_of_tables(rank: int, processes: int) -> float:
     """A function of the whole corpus gets the values of all processes, in order."""
 

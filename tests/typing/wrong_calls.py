@@ -47,7 +47,6 @@ Evaluator(tokenizer="zh")  # wrong
 Evaluator(5)  # wrong
 Evaluator().finish()  # wrong
 Evaluator().finish(steps=5)  # wrong
-Evaluator().update(["a"], ["a"], sources=["b"])  # wrong
 Evaluator().results["val_bleu"].scores  # wrong
 Evaluator().samples = 3  # wrong
 

@@ -116,6 +116,7 @@ class SentenceCollector:
 
     Attributes:
         loaders: see above.
+        keys: the other keys of a step that metrics take.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class SentenceCollector:
         self._locals = [LocalSentences(loader) for loader in loaders]
         self._skipped = 0
         self._takers = {name: metric for name, metric in metrics.items() if metric.keys or metric.takes_sources}
-        self._keys = sorted({key for metric in self._takers.values() for key in metric.keys})
+        self.keys = sorted({key for metric in self._takers.values() for key in metric.keys})
         self._sent_keys = {key for metric in self._takers.values() if metric.corpus_level for key in metric.keys}
         self._max_sent = math.inf if any(metric.corpus_level for metric in metrics.values()) else max_texts
         scores_texts = any(metric.columns == 0 for metric in metrics.values())
@@ -157,7 +158,7 @@ class SentenceCollector:
             batch_idx = self._next_batch_idx(local)
 
         # What can fail
-        read = read_output(output, loader.settings, self._keys)
+        read = read_output(output, loader.settings, self.keys)
         if loader.labels is not None:
             local.share.seen_labels.update(read.groups or ())
             read = read.keep_groups(loader.labels)
@@ -165,7 +166,7 @@ class SentenceCollector:
             self._warn.about_all(read.batch.mistakes)
             local.batch_count += 1
             return
-        given = local.find_given(output, self._keys)
+        given = local.find_given(output, self.keys)
         fields = [name for name, is_given in given.items() if is_given]
         for name, metric in self._takers.items():
             metric.check_fields(name, fields)
@@ -226,7 +227,7 @@ class SentenceCollector:
         last_position = local.find_last_position(self._max_sent)
         texts = local.read_texts(math.inf if of_texts else last_position)
         share.texts = {text.row: text.sentence for text in texts if text.position <= last_position}
-        if self._keys:
+        if self.keys:
             share.texts = {row: self._select_columns(sentence) for row, sentence in share.texts.items()}
         if local.blocks:
             sentences = [text.sentence for text in texts]
