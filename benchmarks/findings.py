@@ -51,7 +51,8 @@ class Corpus(NamedTuple):
 def find(corpus: Corpus) -> list[Finding]:
     """What stands out."""
     rows = [row if isinstance(row, list) else [row] for row in corpus.references]
-    return find_findings(corpus.hypotheses, rows, corpus.sources)
+    count = min(len(rows), len(corpus.hypotheses))  # a mistake may have lost a line
+    return find_findings(corpus.hypotheses[:count], rows[:count], corpus.sources and corpus.sources[:count])
 
 
 def statement_of(finding: Finding) -> str:

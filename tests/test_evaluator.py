@@ -455,7 +455,7 @@ def test_an_error_in_one_process_ends_all_but_that_of_a_logger(pool: ProcessPool
 
 def warn_in_one_process(rank: int, processes: int) -> str:
     """What `finish` says if a warning about the sentences of process 0 is an error."""
-    hypotheses = [f"{source} {source[::-1]}" for source in PROMPTS] if rank == 0 else PROMPTS
+    hypotheses = [f"{source[::-1]} </s>" if rank == 0 else source[::-1] for source in PROMPTS]
     evaluator = Evaluator(samples=0)
     evaluator.start(deal(rank, processes))
     evaluator.update(hypotheses, [source[::-1] for source in PROMPTS], source=PROMPTS, index=range(rank, 40, 2))

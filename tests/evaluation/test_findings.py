@@ -369,15 +369,17 @@ def test_lists_of_tokens_and_the_tokenizer_none_are_pieces_on_purpose() -> None:
 
 
 @pytest.mark.slow
-def test_real_text_has_no_warning(wmt22: Path, multi30k: Path) -> None:
+def test_real_text_has_no_warning_but_about_unknown_words_of_one_system(wmt22: Path, multi30k: Path) -> None:
     pairs = [*real_pairs(wmt22, multi30k)]
     assert len(pairs) > 15
     for (hypotheses, references), options in pairs:
         lines, targets = read_lines(hypotheses), read_lines(references)
         metrics = read_metrics({"bleu": CorpusBLEU(**options), "chrf": CorpusCHRF()})
         found = find_findings(lines, [[target] for target in targets], metrics=metrics)
+        warned = [finding.message for finding in found if finding.is_warning]
         is_other_language = hypotheses.parent == multi30k
-        assert is_other_language or not any(finding.is_warning for finding in found), (hypotheses.name, found)
+        has_unknown = "Lan-Bridge" in hypotheses.name and ["'<unk>'" in message for message in warned] == [True]
+        assert is_other_language or has_unknown or not warned, (hypotheses.name, warned)
 
 
 def test_code_and_documentation_as_text_have_no_findings() -> None:

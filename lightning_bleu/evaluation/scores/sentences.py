@@ -210,6 +210,8 @@ class Joined:
         findings = []
         for sentences in self.loaders:
             findings += sentences.find_findings(metrics, sentences.loader or where)
+        if self.mistakes:  # they say why sentences are repeated
+            findings = [finding for finding in findings if finding.key != "repeats"]
         return findings
 
     def suspect_only(self, only: Sequence[str], dataset: str) -> Iterator[Mistake]:

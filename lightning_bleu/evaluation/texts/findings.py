@@ -266,8 +266,8 @@ class Texts:
             {'hypotheses': (1, 2), 'references': (1, 1)}
         """
         hypotheses = sum(map(has, self.hypotheses))
-        rows = [list(map(has, row)) for row in self.references]
-        return {"hypotheses": (hypotheses, sum(map(any, rows))), "references": (sum(map(all, rows)), hypotheses)}
+        answers = [list(map(has, row)) for row in self.references]
+        return {"hypotheses": (hypotheses, sum(map(any, answers))), "references": (sum(map(all, answers)), hypotheses)}
 
 
 def is_many(count: int, size: int, kind: str) -> bool:
@@ -609,10 +609,13 @@ def list_one_sided(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
         features = [list_features(reference) for reference in row]
         in_all.update(set.intersection(*features))
         in_any.update(set.union(*features))
-    for side, counts, other_counts in (("hypotheses", hypotheses, in_any), ("references", in_all, hypotheses)):
-        for feature, count in counts.items():
+    for side, frequencies, others in (
+        ("hypotheses", hypotheses, in_any),
+        ("references", in_all, hypotheses),
+    ):
+        for feature, count in frequencies.items():
             verb = "have" if class_of(feature) == "kind" else "contain"
-            found = OneSided(side, feature, verb, count, other_counts[feature])
+            found = OneSided(side, feature, verb, count, others[feature])
             if verb == "have" or few.are_many(count, "symbol"):  # which saves time
                 yield from judge_feature(found, few, aspects)
 
@@ -685,7 +688,8 @@ def rank(found: OneSided) -> tuple[float, OneSided]:
 def quote(found: OneSided, lines: Sequence[str]) -> OneSided:
     """A feature as the longest string that nearly all of its lines share, and where they have it."""
     text = grow(found.feature, lines)
-    verb = next(verb for verb, does in VERBS.items() if are_most(does(line, text) for line in lines))
+    does_most = [verb for verb, does in VERBS.items() if are_most(does(line, text) for line in lines)]
+    verb = does_most[0] if does_most else "contain"
     if verb == "contain":
         text = text.strip(" ")
     example = min((line for line in lines if text in line), key=len)
@@ -721,8 +725,8 @@ def are_most(answers: Iterable[bool]) -> bool:
         >>> are_most([True] * 9 + [False]), are_most([True, False])
         (True, False)
     """
-    counts = Counter(answers)
-    return counts[True] >= 9 * counts[False]
+    frequencies = Counter(answers)
+    return frequencies[True] >= 9 * frequencies[False]
 
 
 # A plain transformation changes one side only, or brings both nearer
@@ -919,13 +923,13 @@ def find_same(texts: Texts) -> Iterator[Finding]:
         "9 of 9 hypotheses are the same: 'a dog'. E"
     """
     size = len(texts)
-    counts = {side: Counter(lines) for side, lines in texts.sides.items()}
-    hypotheses, references = counts.values()
+    frequencies = {side: Counter(lines) for side, lines in texts.sides.items()}
+    hypotheses, references = frequencies.values()
     if len(references) == 1 and size > 1:
         return
     findings = []
-    for side, lines in counts.items():
-        others = counts[OTHER[side]]
+    for side, lines in frequencies.items():
+        others = frequencies[OTHER[side]]
         if texts.are_many(lines[""], "few") and lines[""] > 4 * others[""]:
             findings.append(say("same-output empty", lines[""], size, f"{side} are empty"))
         text, count = most_common_text(lines)
@@ -939,14 +943,14 @@ def find_same(texts: Texts) -> Iterator[Finding]:
         yield say("same-output", few, size, f"hypotheses are one of the same ten texts, such as {text[:40]!r}")
 
 
-def count_ten(counts: Counter[str]) -> int:
+def count_ten(frequencies: Counter[str]) -> int:
     """How many texts are one of the ten most frequent ones."""
-    return sum(count for _, count in counts.most_common(10))
+    return sum(count for _, count in frequencies.most_common(10))
 
 
-def most_common_text(counts: Counter[str]) -> tuple[str, int]:
+def most_common_text(frequencies: Counter[str]) -> tuple[str, int]:
     """The most frequent text that is not empty, and its number."""
-    for text, count in counts.most_common(2):
+    for text, count in frequencies.most_common(2):
         if text:
             return text, count
     return "", 0
@@ -961,18 +965,18 @@ def find_sources(texts: Texts) -> Iterator[Finding]:
         >>> next(find_sources(texts)).message[:58]
         '9 of 9 hypotheses contain their source as a prompt. Score '
     """
-    rows = [row for row in zip(*texts.sides.values(), texts.sources) if len(row[2]) >= 16]
-    if not rows or 2 * len(rows) <= len(texts):  # other texts have short ones by chance
+    long_ones = [row for row in zip(*texts.sides.values(), texts.sources) if len(row[2]) >= 16]
+    if not long_ones or 2 * len(long_ones) <= len(texts):  # other texts have short ones by chance
         return
-    size = len(rows)
+    size = len(long_ones)
     for side, place in (("hypotheses", 0), ("references", 1)):
-        count = sum(row[2] in row[place] and len(row[place]) > 1.3 * len(row[2]) for row in rows)
+        count = sum(row[2] in row[place] and len(row[place]) > 1.3 * len(row[2]) for row in long_ones)
         if 2 * count > size:
             yield say("source as prompt", count, size, f"{side} contain their source as a prompt")
-    copies = [row[1:] for row in rows if row[0] == row[2]]
+    copies = [row[1:] for row in long_ones if row[0] == row[2]]
     if is_many(len(copies), size, "few") and mean_likeness(copies) < 0.4:  # unlike those in post-editing
         yield say("source copied", len(copies), size, "hypotheses are copies of their source")
-    equal = [row[:2] for row in rows if row[1] == row[2]]
+    equal = [row[:2] for row in long_ones if row[1] == row[2]]
     if 10 * len(equal) >= 9 * size and mean_likeness(equal[:MAX_COMPARED]) < 0.25:
         yield say("source as reference", len(equal), size, "references equal their source, unlike hypotheses")
 
@@ -1142,11 +1146,11 @@ def find_repeats(texts: Texts) -> Iterator[Finding]:
         >>> next(find_repeats(Texts(lines, [[line] for line in lines], [""] * 24))).message[:40]
         '8 of 8 sentences come 3 times each. Coun'
     """
-    sentences = Counter(zip(texts.hypotheses, map(tuple, texts.references), texts.sources))
-    for name, counts in (("sentences", sentences), ("hypotheses", Counter(texts.hypotheses))):
-        for times, number in Counter(counts.values()).most_common(1):
-            if times > 1 and number >= max(8, 0.8 * len(counts)):
-                yield say(f"repeats of {name}", number, len(counts), f"{name} come {times} times each")
+    whole = Counter(zip(texts.hypotheses, map(tuple, texts.references), texts.sources))
+    for name, frequencies in (("sentences", whole), ("hypotheses", Counter(texts.hypotheses))):
+        for times, number in Counter(frequencies.values()).most_common(1):
+            if times > 1 and number >= max(8, 0.8 * len(frequencies)):
+                yield say(f"repeats of {name}", number, len(frequencies), f"{name} come {times} times each")
                 return
 
 
@@ -1197,7 +1201,7 @@ def find_vocabulary(texts: Texts) -> Iterator[Finding]:
         >>> next(find_vocabulary(Texts(["ein Hund ist da"] * 100, [["there was one dog"]] * 100, [""] * 100))).message
         '0 of 400 words of hypotheses are in a reference. Is it another language, or are spaces missing?'
     """
-    hypotheses, references = ([{*map(str.lower, words)} for words in rows] for rows in texts.words.values())
+    hypotheses, references = ([{*map(str.lower, words)} for words in side] for side in texts.words.values())
     known = set().union(*references)
     size = sum(map(len, hypotheses))
     count = sum(len(words & known) for words in hypotheses)
