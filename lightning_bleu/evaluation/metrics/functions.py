@@ -324,7 +324,8 @@ def _expects_strings(metric: FunctionMetric, sentences: Sequence[Sentence]) -> b
         return False
     try:
         with untouched():
-            return bool(_to_numbers(metric.function(right[:1], right[:1])).any())
+            numbers = _to_numbers(metric.function(right[:1], right[:1]))
+            return bool((numbers[:, 0] if numbers.ndim == 2 else numbers).any())
     except Exception:
         return False
 
