@@ -368,7 +368,7 @@ def test_lists_of_tokens_and_the_tokenizer_none_are_pieces_on_purpose() -> None:
     assert evaluate(tokens, tokens)[0].findings == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_real_text_has_no_warning_but_about_unknown_words_of_one_system(wmt22: Path, multi30k: Path) -> None:
     pairs = [*real_pairs(wmt22, multi30k)]
     assert len(pairs) > 15
@@ -482,6 +482,7 @@ def test_ids_that_nothing_decodes_have_no_findings() -> None:
     assert evaluate(ids, ids, size=150)[0].findings == []
 
 
+@pytest.mark.long
 def test_findings_do_not_depend_on_the_seed_of_hashes() -> None:
     program = (
         "from tests.evaluation.test_findings import GOOD, REFERENCES\n"
@@ -510,7 +511,7 @@ def load_benchmark() -> ModuleType:
     return module
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_most_mistakes_in_text_of_the_repository_are_explained() -> None:
     benchmark = load_benchmark()
     text = (ROOT / "docs/callback.md").read_text(encoding="utf-8")

@@ -164,7 +164,7 @@ class Budget:
         if hasattr(self.config, "workeroutput"):
             rows = (dict(self.tests), dict(self.shared), sorted(self.promises), self.slowness)
             self.config.workeroutput["budget"] = json.dumps(rows)
-        elif self.fails and any(seconds > self.shared_limit for _, seconds in self._rows(self.shared)):
+        elif self.fails and any(seconds > 2 * self.shared_limit for _, seconds in self._rows(self.shared)):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(optionalhook=True)
