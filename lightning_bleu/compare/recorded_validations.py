@@ -118,7 +118,8 @@ def find_main_key(validations: Sequence[RecordedValidation]) -> str:
 def find_comparable(validations: Sequence[RecordedValidation], key: str) -> list[RecordedValidation]:
     """The validations whose scores can be compared with that of the latest one."""
     scored = [validation for validation in validations if validation.score(key) is not None]
-    return [validation for validation in scored if validation.basis(key) == scored[-1].basis(key)]
+    basis = scored[-1].basis(key) if scored else None
+    return [validation for validation in scored if validation.basis(key) == basis]
 
 
 def find_best(validations: Sequence[RecordedValidation], key: str) -> RecordedValidation | None:
