@@ -63,6 +63,16 @@ def test_a_key_that_a_function_needs_is_required_in_the_first_batch() -> None:
     assert evaluator.finish(1)["val_parent"].score == 1
 
 
+def test_a_function_may_take_a_field_that_the_evaluator_reads_as_well() -> None:
+    def of_group(hypotheses: list[str], references: list[list[str]], *, group: list[str]) -> list[float]:
+        return [float(label == "x") for label in group]
+
+    evaluator = Evaluator({"m": of_group})
+    evaluator.start()
+    evaluator.update(["a", "b"], ["a", "c"], group=["x", "y"])
+    assert [result.score for result in evaluator.finish(1).values()] == [0.5, 1, 0, 0.5]
+
+
 def test_a_key_that_no_metric_takes_is_an_error_of_a_loop_of_ones_own() -> None:
     evaluator = Evaluator()
     evaluator.start()

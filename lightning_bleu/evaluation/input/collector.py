@@ -63,7 +63,7 @@ class LocalSentences:
     def find_given(self, output: Output, keys: Collection[str]) -> dict[str, bool]:
         """Which fields and other keys a batch has. A ValueError if other batches of this loader differ."""
         given = {name: getattr(output, name) is not None for name in ("index", "source", "group", "id")}
-        given |= {key: key in output.columns for key in keys}
+        given |= {key: output.find(key) is not None for key in keys}
         check_given(self.loader.origin, [self.share.given or given, given], "for some batches")
         return given
 

@@ -84,6 +84,10 @@ class Output(NamedTuple):
     id: Any = None
     columns: Mapping[str, Any] = MappingProxyType({})
 
+    def find(self, key: str) -> Any:
+        """The value of a field or of another key; None if there is none."""
+        return getattr(self, key) if key in self._fields else self.columns.get(key)
+
 
 class ReadOutput(NamedTuple):
     """What a step returned, read and checked. Fields have a value per sentence, also for masked ones.
@@ -158,7 +162,8 @@ def read_output(output: Output, settings: Settings, keys: Collection[str] = ()) 
     sources = None if output.source is None else read_sources(output.source, count, settings)
     groups = None if output.group is None else read_groups(output.group, count)
     ids = None if output.id is None else read_ids(output.id, count)
-    columns = {key: read_column(key, output.columns[key], count) for key in keys if key in output.columns}
+    given = [key for key in keys if output.find(key) is not None]
+    columns = {key: read_column(key, output.find(key), count) for key in given}
     return ReadOutput(batch, mask, sources, groups, ids, columns)
 
 
