@@ -1,4 +1,4 @@
-"""The page "Coming from compute_metrics": what it replaces and what it puts there give the same numbers."""
+"""The section "Coming from compute_metrics": what it replaces and what it puts there give the same numbers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from nltk.translate.bleu_score import sentence_bleu as nltk_sentence_bleu
 from lightning_bleu import CorpusBLEU, Evaluator, FunctionMetric
 from tests.helpers.pages import run_page
 
-PAGE = Path(__file__).parents[1] / "docs" / "coming_from_compute_metrics.md"
+PAGE = Path(__file__).parents[1] / "docs" / "hugging_face.md"
 TARGETS = ["It's a warm day, isn't it?", "The dog ran. It snowed a lot.", "Bring the boats ashore, please."]
 OUTPUTS = ["It is a warm day, isn't it?", "It snowed a lot. A dog ran.", "Bring the boats, please."]
 
 
 @pytest.fixture(scope="module")
 def page() -> dict[str, Any]:
-    """The names that the page defines."""
-    return run_page(PAGE)
+    """The names that the section defines."""
+    return run_page(PAGE, "Coming from `compute_metrics`")
 
 
 def make_tokenizer() -> Any:

@@ -230,7 +230,7 @@ def test_language_model_mistakes_lower_the_score_of_a_model_that_knows_all_answe
     tokenizer = example.make_tokenizer([line for pair in pairs for line in pair])
     model, endless = (example.train(pairs, tokenizer, 60, mask_end) for mask_end in (False, True))
     scores = example.score(model, endless, pairs, tokenizer)
-    assert list(scores) == list(documented_scores())
+    assert documented_scores().keys() <= scores.keys()
     del scores["no attention mask"]  # which costs a few points at most
     assert {row for row, score in scores.items() if score > 97} == {
         "the right way",
@@ -244,9 +244,8 @@ def test_language_model_mistakes_lower_the_score_of_a_model_that_knows_all_answe
 @pytest.mark.long
 def test_language_model_mistakes_score_as_the_documentation_says(load: Any) -> None:
     scores, documented = load("language_model_mistakes").main([]), documented_scores()
-    assert list(scores) == list(documented)
     # Training ends differently on another processor, and the page rounds to tens.
-    assert scores == {row: pytest.approx(score, abs=25) for row, score in documented.items()}
+    assert {row: scores[row] for row in documented} == {row: pytest.approx(documented[row], abs=25) for row in documented}
     right, teacher_forced = scores["the right way"], scores["logits masked and shifted"]
     not_far_below = {
         "the right way",
@@ -379,11 +378,15 @@ def test_ways_to_score_prints_how_far_each_is_from_sacrebleu(
 
 
 @pytest.mark.long
-def test_ways_to_score_gives_the_numbers_of_the_readme(load: Any, wmt22: Path) -> None:
-    files = [wmt22 / f"generaltest2022.en-de.{name}.de" for name in ("hyp.Online-W", "ref.A")]
-    scores = load("ways_to_score").main([str(file) for file in files])
-    del scores["with the repeats of 8 processes"]  # nearly the same
+def test_ways_to_score_gives_the_numbers_of_the_readme_and_of_subwords(load: Any, wmt22: Path) -> None:
+    files = [str(wmt22 / f"generaltest2022.en-de.{name}.de") for name in ("hyp.Online-W", "ref.A")]
+    main = load("ways_to_score").main
+    scores = main(files)
+    names = ["sacreBLEU", "lightning_bleu, batch by batch", "mean of sentences", "mean of batches of 32"]
+    names.append("words split at spaces")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     rows = readme.split("| BLEU of |")[1].split("\n\n")[0]
-    column = re.findall(r"^\| .*? \| \**(\d\d\.\d\d)\** \|", rows, re.MULTILINE)
-    assert sorted(column) == sorted(f"{score:.2f}" for score in scores.values())
+    assert re.findall(r"\d\d\.\d\d", rows) == [f"{scores[name]:.2f}" for name in names]
+    page = (ROOT / "docs" / "text_and_ids.md").read_text(encoding="utf-8")
+    assert f"{scores['ids of subwords']:.2f} with 8,000" in page
+    assert f"{main([*files, '--vocabulary', '2000'])['ids of subwords']:.2f} with 2,000" in page
