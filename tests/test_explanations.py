@@ -156,7 +156,7 @@ def test_a_page_of_results_has_a_title_with_run_step_and_date(tmp_path: Path) ->
         evaluator.start(stage=stage)
         evaluator.update(LINES, LINES)
         evaluator.finish(step)
-    assert evaluator.results.title == f"val at step 1,000 and test at step 900, {today}"
+    assert evaluator.results.title == f"val at step 1,000, {today}; test at step 900, {today}"
 
 
 def test_a_verdict_is_beside_each_difference() -> None:

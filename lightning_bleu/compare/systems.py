@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -170,7 +170,7 @@ def _score(
         hypotheses = [_split_tokens(line) for line in hypotheses]
         references = [[_split_tokens(line) for line in lines] for lines in references]
     loader = Loader("", shared_reading(metrics))
-    collector = SentenceCollector(metrics, [loader], (), math.inf, WarnOnce())
+    collector = SentenceCollector(metrics, [loader], (), sys.maxsize, WarnOnce())
     collector.update(Output(hypotheses, references, texts.sources, index=range(len(references))))
     joined = collector.join([collector.close()])
     scored, mistakes = score_loaders(metrics, joined.loaders)

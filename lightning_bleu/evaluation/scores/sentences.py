@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise, takewhile
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -253,7 +253,7 @@ def join_shares(
     loaders: Sequence[Loader],
     metrics: Mapping[str, EvaluatorMetric],
     reserved: Collection[str],
-    max_texts: float,
+    max_texts: int,
 ) -> Joined:
     """Join the shares of all processes.
 
@@ -282,7 +282,7 @@ def join_shares(
                 reasons = [reason or _REORDERED for reason in reasons]
             mistakes += _suspect_workers(loader, sentences)
         seen_labels[loader.name] = set().union(*(share.seen_labels for share in of_loader))
-        mistakes += _describe_unknown(loader, reasons)
+        mistakes += [_describe_unknown(loader, reason) for reason in reasons if reason]
     if any(metric.takes_sources for metric in metrics.values()):
         given = [share.given for of_process in shares for share in of_process.loaders if share.given]
         check_given(loaders[0].origin, [{"source": fields["source"]} for fields in given], "for some loaders")
@@ -295,12 +295,13 @@ def _join_loader(
     shares: Sequence[LoaderShare],
     metrics: Mapping[str, EvaluatorMetric],
     reserved: Collection[str],
-    max_texts: float,
+    max_texts: int,
 ) -> tuple[Sentences, bool]:
     """The sentences of a loader, and whether their positions were right: if derived ones are not, all rows count."""
     labels = sorted(set().union(*(share.labels for share in shares)))
-    check_labels(labels, reserved)
-    numbered = [_renumber_groups(share, labels) for share in shares]
+    if labels:
+        check_labels(labels, reserved)
+    numbered = [_renumber_groups(share, labels) if share.labels else share.rows for share in shares]
     rows = torch.cat(numbered) if len(numbered) > 1 else numbered[0]  # a copy would need as much memory again
     has_index = shares[0].given["index"]
     is_in_order = True
@@ -325,18 +326,17 @@ def _join_loader(
             statistics[name] = {
                 score_name: rows_of_score[ordered.order] for score_name, rows_of_score in answers.items()
             }
-    first = _read_first(texts, ordered.order.tolist(), max_texts)
-    groups = _number_members(ordered.rows[:, GROUP], labels)
+    known = takewhile(texts.__contains__, ordered.order.tolist())
+    first = [texts[row] for row in islice(known, max_texts)]
+    groups = _number_members(ordered.rows[:, GROUP], labels) if labels else {}
     index = packed_rows.positions_of(ordered.rows) if has_index else None
     widths: Counter[tuple[int, int]] = sum((share.logit_widths for share in shares), Counter())
-    sentences = Sentences(loader.name, ordered.identity, statistics, first, groups, index, widths)
-    return sentences, is_in_order
+    identity = ordered.rows[:, : packed_rows.IDENTITY_COLUMNS]
+    return Sentences(loader.name, identity, statistics, first, groups, index, widths), is_in_order
 
 
 def _renumber_groups(share: LoaderShare, labels: Sequence[str]) -> Tensor:
     """The rows of a process, with the numbers that all processes have for the groups."""
-    if not share.labels:
-        return share.rows
     numbers = torch.tensor([labels.index(label) for label in share.labels], dtype=torch.int32, device="cpu")
     rows = share.rows.clone()
     rows[:, GROUP] = numbers[rows[:, GROUP]]
@@ -358,16 +358,6 @@ def _join_answers(name: str, answers: Sequence[Mapping[str, Tensor] | None]) -> 
     return {score_name: torch.cat([answer[score_name] for answer in (first, *others)]) for score_name in first}
 
 
-def _read_first(texts: Mapping[int, Sentence], order: Sequence[int], count: float) -> list[Sentence]:
-    """The texts of the first sentences, as far as they are known, given the number of the row of each sentence."""
-    first: list[Sentence] = []
-    for row in order:
-        if row not in texts or len(first) >= count:
-            break
-        first.append(texts[row])
-    return first
-
-
 def _number_members(group_numbers: Tensor, labels: Sequence[str]) -> dict[str, list[int]]:
     """The numbers of the sentences of each group that has any.
 
@@ -379,8 +369,6 @@ def _number_members(group_numbers: Tensor, labels: Sequence[str]) -> dict[str, l
         >>> _number_members(torch.tensor([1, 0, 1]), ["de", "fr", "zh"])
         {'de': [1], 'fr': [0, 2]}
     """
-    if not labels:
-        return {}
     order = group_numbers.argsort(stable=True)
     member_counts = torch.bincount(group_numbers, minlength=len(labels)).tolist()
     groups = {}
@@ -406,14 +394,13 @@ def _suspect_workers(loader: Loader, sentences: Sentences) -> Iterator[Mistake]:
         )
 
 
-def _describe_unknown(loader: Loader, reasons: Sequence[str]) -> Iterator[Mistake]:
-    """Why some processes do not know the repeated sentences of a loader."""
+def _describe_unknown(loader: Loader, reason: str) -> Mistake:
+    """Why a process does not know the repeated sentences of a loader."""
     origin = loader.origin
-    for reason in filter(None, reasons):
-        message = (
-            f"It is unknown which sentences of {loader.name or origin.name!r} are scored by more than one process: "
-            f"{reason}. If there are any, they are counted more than once; samples and files may not be in the order "
-            f"of the dataset. {origin.give.title()} the position of each sentence in the dataset as 'index' "
-            f"{origin.to} {origin.name!r}."
-        )
-        yield message, message
+    message = (
+        f"It is unknown which sentences of {loader.name or origin.name!r} are scored by more than one process: "
+        f"{reason}. If there are any, they are counted more than once; samples and files may not be in the order "
+        f"of the dataset. {origin.give.title()} the position of each sentence in the dataset as 'index' "
+        f"{origin.to} {origin.name!r}."
+    )
+    return message, message

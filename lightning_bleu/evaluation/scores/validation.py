@@ -18,7 +18,6 @@ from lightning_bleu.core.scoring import (
     EvaluatorMetric,
     Report,
     Scorer,
-    choose_components,
     describe_directions,
     format_in_unit,
 )
@@ -477,7 +476,9 @@ def name_numbers(scored: Sequence[Scored], naming: Naming, parts: bool | Sequenc
     for score in scored:
         result = score.result
         values = {"": result.score}
-        values |= {component.name: component.value for component in choose_components(result.components, parts)}
+        for component in result.components:
+            if component.is_default if parts is True else component.name in (parts or ()):
+                values[component.name] = component.value
         values |= result.statistics()
         for detail, value in values.items():
             name = score.name._replace(detail=detail)
