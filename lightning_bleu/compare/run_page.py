@@ -68,8 +68,12 @@ def _describe_best(keys: Sequence[str], best: Mapping[str, RecordedValidation | 
     for key in keys:
         validation = best.get(key)
         if validation is not None:
-            score = _format_score(validation, key)
-            entries.append(f"{key} {score} at step {validation.step:,}")
+            line = validation.scores[key]
+            ends = [
+                format_in_unit(line["interval"][end], line["percent"]) for end in ("low", "high") if line["interval"]
+            ]
+            interval = f" ({' to '.join(ends)})" if ends else ""
+            entries.append(f"{key} {_format_score(validation, key)}{interval} at step {validation.step:,}")
     return f"Best: {'; '.join(entries)}." if entries else ""
 
 

@@ -32,11 +32,10 @@ class Cell(NamedTuple):
 
 
 class Range(NamedTuple):
-    """A cell of a table with a number and its interval, drawn on an axis with a line at 0.
-
-    It repeats what other cells say in numbers, so text leaves it out.
+    """A cell of a table with the interval of a number, which HTML draws as well, on an axis with a line at 0.
 
     Attributes:
+        text: the interval.
         value: the number.
         low: the lower end of the interval.
         high: the upper end.
@@ -44,6 +43,7 @@ class Range(NamedTuple):
         tone: what it means.
     """
 
+    text: str
     value: float
     low: float
     high: float
@@ -54,7 +54,7 @@ class Range(NamedTuple):
         """Where a number is on the axis, in percent of its length.
 
         Example:
-            >>> Range(1, 0, 2, axis=(-1, 3)).place(1)
+            >>> Range("0 to 2", 1, 0, 2, axis=(-1, 3)).place(1)
             50.0
         """
         start, end = self.axis
@@ -73,7 +73,7 @@ class Table:
 
     Attributes:
         header: the names of the columns.
-        rows: the cells of each row; ``""`` for none.
+        rows: the cells of each row; ``""`` for none. A row of a single cell is a heading of those below it.
         title: what the table has.
         note: what the numbers mean.
         text_columns: how many columns have text, and are aligned to the left. The others have numbers.
