@@ -182,13 +182,13 @@ def test_a_later_fit_in_the_same_trainer_lays_out_again(tmp_path: Path) -> None:
 # Loggers
 
 
-COLUMNS = ["step", "number", "shown as", "bleu", "source", "hypothesis", "references", "signature"]
+COLUMNS = ["step", "index", "shown as", "bleu", "source", "hypothesis", "references", "signature"]
 
 
 def row(step: int, sentence: int, shown_as: str) -> list[Any]:
     """A row of the table of samples."""
     texts = f"source {sentence}", HYPOTHESES[sentence], "\n".join(REFERENCES[sentence])
-    return [step, sentence + 1, shown_as, pytest.approx(BLEU[sentence]), *texts, SIGNATURE]
+    return [step, sentence, shown_as, pytest.approx(BLEU[sentence]), *texts, SIGNATURE]
 
 
 def rows(step: int) -> list[list[Any]]:

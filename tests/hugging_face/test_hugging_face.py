@@ -151,7 +151,7 @@ def use_trainers(folder: Path) -> Scores:
     found["two datasets"] = trainer.evaluate()
     found["results of two datasets"] = {name: result.score for name, result in evaluator.results.items()}
     found["samples of two datasets"] = {
-        name: [sample.number for sample in samples.first] for name, samples in evaluator.results.samples.items()
+        name: [sample.index for sample in samples.first] for name, samples in evaluator.results.samples.items()
     }
     found["predict"] = trainer.predict(OTHERS, metric_key_prefix="test_talks")
 
