@@ -78,7 +78,7 @@ def test_tensorboard_gets_samples_and_a_figure_at_the_step_of_the_scores(tmp_pat
         panels = texts(events, f"val_{name}")
         assert [step for step, _ in panels] == STEPS
         assert f"The {kind}. {escape_cell(str(report))}" in panels[-1][1].splitlines()[0]
-    expected = [(i + 1, [round(BLEU[i], 1)], f"source {i}", *LINES[i]) for i in range(2)]
+    expected = [(i, [round(BLEU[i], 1)], f"source {i}", *LINES[i]) for i in range(2)]
     assert [tuple(row) for row in read_table(texts(events, "val_samples")[-1][1])] == expected
 
     images = events.Images("val_bleu/by_length")
