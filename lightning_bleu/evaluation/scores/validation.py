@@ -171,8 +171,8 @@ def tabulate(results: Mapping[str, Result]) -> Table:
     """A table of results by their names, with the columns that some of them need.
 
     Example:
-        >>> tabulate({"val_bleu": Result(0.5, scope="mean of 2 loaders"), "val_bleu/a": Result(50.0, percent=True)}).rows
-        [['val_bleu', '0.5000', 'mean of 2 loaders'], ['val_bleu/a', '50.00', '']]
+        >>> tabulate({"val_bleu": Result(0.5, scope="mean of 2 loaders"), "val_bleu/a": Result(0.2)}).rows
+        [['val_bleu', '0.5000', 'mean of 2 loaders'], ['val_bleu/a', '0.2000', '']]
     """
     cells_by_name = {name: _cells(result) for name, result in results.items()}
     columns: dict[str, None] = {}  # an ordered set
