@@ -62,7 +62,7 @@ def test_sentences_without_a_reference_can_be_left_out_of_an_error_rate(tmp_path
     (path,) = tmp_path.rglob("sentences.jsonl")
     lines = [json.loads(line)["scores"] for line in path.read_text().splitlines()]
     assert [line["wer"] for line in lines] == [0.5, None, None]
-    assert [sample.number for sample in results.samples["val"].worst] == [1]
+    assert [sample.index for sample in results.samples["val"].worst] == [0]
     with pytest.warns(UserWarning, match="^'wer' is a ratio whose denominator is 0"):
         assert not evaluate(WER(skip_empty=True), ["a"], [""])
 

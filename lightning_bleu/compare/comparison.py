@@ -33,7 +33,7 @@ class Change(NamedTuple):
     """A sentence that a system translates better or worse than the baseline.
 
     Attributes:
-        number: the number of its line, from 1.
+        index: the index of its line, from 0.
         source: the source sentence; None if there is none.
         references: its references.
         baseline: the hypothesis of the baseline.
@@ -42,7 +42,7 @@ class Change(NamedTuple):
         score: the score of the second.
     """
 
-    number: int
+    index: int
     source: str | None
     references: list[str]
     baseline: str
@@ -208,7 +208,7 @@ class Comparison(Viewable):
                 source = self._source(number)
                 baseline_score = baseline_scores[number].item()
                 score = scores[number].item()
-                changes.append(Change(number + 1, source, references, baseline, hypothesis, baseline_score, score))
+                changes.append(Change(number, source, references, baseline, hypothesis, baseline_score, score))
             return changes
 
         return Changes(describe(improved), describe(worsened))

@@ -180,7 +180,7 @@ def _to_example(comparison: Comparison, metric: str, system: str, change: Change
     ):
         spans, _ = mark_words(comparison.tokenize(hypothesis), references)
         lines.append(ExampleLine(name, spans, format_in_unit(score, percent)))
-    return Example(change.number, lines)
+    return Example(change.index, lines)
 
 
 def describe_worst(comparison: Comparison, count: int, title: str = "") -> Examples:

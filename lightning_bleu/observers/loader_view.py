@@ -62,20 +62,19 @@ class LoaderView(NamedTuple):
     def table(self, step: int) -> tuple[list[str], list[list[Any]]]:
         """Findings and samples as a table of plain values: its columns, and its rows."""
         labels = name_labels(sample for panel in self.panels for sample in panel.samples)
-        columns = ["step", "number", "shown as", *labels, *self.digits]
+        columns = ["step", "index", "shown as", *labels, *self.digits]
         columns += ["source", "hypothesis", "references", "signature"]
         rows: list[list[Any]] = []
         for finding in self.findings:
-            row = dict.fromkeys(columns, "") | dict.fromkeys(self.digits)
-            row |= {"step": step, "number": 0, "shown as": "finding"}
-            row |= {"hypothesis": str(finding), "signature": finding.place}
+            row = dict.fromkeys(columns, "") | dict.fromkeys(["index", *self.digits])
+            row |= {"step": step, "shown as": "finding", "hypothesis": str(finding), "signature": finding.place}
             rows.append([*row.values()])
         for panel in self.panels:
             for sample in panel.samples:
                 texts = [sample.source or "", sample.hypothesis, "\n".join(sample.references)]
                 texts = [_encodable(text) for text in texts]
                 own = [_encodable(sample.labels.get(name, "")) for name in labels]
-                rows.append([step, sample.number, panel.kind, *own, *sample.shown_scores(), *texts, self.signature])
+                rows.append([step, sample.index, panel.kind, *own, *sample.shown_scores(), *texts, self.signature])
         return columns, rows
 
 

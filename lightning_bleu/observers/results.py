@@ -31,7 +31,7 @@ class Results(dict[str, Result], Viewable):
         val_bleu  55.84
         Higher is better.
         >>> results.samples["val"].worst
-        [Sample(no. 1, bleu 53.7, 'the cat sat on the mat')]
+        [Sample(#0, bleu 53.7, 'the cat sat on the mat')]
         >>> results.to_html("results.html")  # doctest: +SKIP
 
     Args:

@@ -130,12 +130,12 @@ class Example(NamedTuple):
     """A sentence.
 
     Attributes:
-        number: its number in its dataset, from 1.
+        index: its position in its dataset, from 0.
         lines: its texts.
         scores: its scores.
     """
 
-    number: int
+    index: int
     lines: Sequence[ExampleLine]
     scores: str = ""
 

@@ -116,7 +116,7 @@ def _example_lines(example: Example) -> list[str]:
     labels = [to_line(line.label, _MAX_NAME) for line in example.lines]
     label_width = max(map(_width, labels), default=0)
     score_width = max((len(line.score) for line in example.lines), default=0)
-    lines = [f"  #{example.number}  {to_line(example.scores)}".rstrip()]
+    lines = [f"  #{example.index}  {to_line(example.scores)}".rstrip()]
     for label, line in zip(labels, example.lines):
         text = clean("".join(span.text for span in shorten(line.spans, _MAX_SHOWN)))
         columns = [_pad(label, label_width)]

@@ -66,9 +66,9 @@ def test_the_first_sentences_and_the_worst_are_shown_with_their_sources(tmp_path
     logger = PanelLogger(tmp_path)
     validate(tmp_path, BLEUCallback(samples=2), step=step, logger=logger)
     ((first, worst_panel),) = zip(logger.panels, logger.worst)
-    rows = [(row.number, row.source, row.hypothesis, row.references) for row in read_table(first)]
-    assert rows == [(i + 1, SOURCES[i], HYPOTHESES[i], [REFERENCES[i]]) for i in range(2)]
-    assert {row.number - 1 for row in read_table(worst_panel)} == set(worst)
+    rows = [(row.index, row.source, row.hypothesis, row.references) for row in read_table(first)]
+    assert rows == [(i, SOURCES[i], HYPOTHESES[i], [REFERENCES[i]]) for i in range(2)]
+    assert {row.index for row in read_table(worst_panel)} == set(worst)
     assert [row.scores for row in read_table(worst_panel)] == [[0]] * len(worst)
 
 
@@ -78,8 +78,8 @@ def test_the_same_samples_are_in_the_results_without_a_logger(tmp_path: Path) ->
     trainer.test(trainer.lightning_module, make_loader())
     val, test = bleu.results.samples["val"], bleu.results.samples["test"]
     for samples in (val, test):
-        rows = [(one.number, one.source, one.references) for one in samples.first]
-        assert rows == [(i + 1, SOURCES[i], [REFERENCES[i]]) for i in range(2)]
+        rows = [(one.index, one.source, one.references) for one in samples.first]
+        assert rows == [(i, SOURCES[i], [REFERENCES[i]]) for i in range(2)]
     copied = copy.deepcopy(bleu).results
     assert (copied, copied.samples) == (bleu.results, bleu.results.samples)
 

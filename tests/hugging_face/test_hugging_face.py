@@ -151,7 +151,7 @@ def use_trainers(folder: Path) -> Scores:
     found["two datasets"] = trainer.evaluate()
     found["results of two datasets"] = {name: result.score for name, result in evaluator.results.items()}
     found["samples of two datasets"] = {
-        name: [sample.number for sample in samples.first] for name, samples in evaluator.results.samples.items()
+        name: [sample.index for sample in samples.first] for name, samples in evaluator.results.samples.items()
     }
     found["predict"] = trainer.predict(OTHERS, metric_key_prefix="test_talks")
 
@@ -233,7 +233,7 @@ def test_datasets_have_their_scores_and_metrics(found: tuple[list[Scores], Path]
     for process in found[0]:
         assert contains(process["two datasets"], expected)
         assert process["results of two datasets"] == expected
-        shown = [1, 2, 3, 4, 5, 6, 7, 8]
+        shown = [*range(8)]
         samples = {"eval_news": shown, "eval_talks": shown[: len(OTHERS)]}
         assert process["samples of two datasets"] == (samples if process is found[0][0] else {})  # in process 0 only
         assert contains(process["predict"].metrics, expected_scores(OTHERS, "test_talks"))

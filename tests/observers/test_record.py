@@ -192,7 +192,7 @@ def test_a_mean_of_loaders_has_no_loader_and_names_what_it_is_the_mean_of(tmp_pa
     validations, results = record_scores(tmp_path, CorpusBLEU(), "news", "talks", confidence=0.9, compare_to="best")
     for validation, result in zip(validations, results, strict=True):
         assert [loader["name"] for loader in validation["loaders"]] == ["news", "talks"]
-        *own, mean = validation["scores"]
+        mean, *own = validation["scores"]
         assert [(line["key"], line["loader"]) for line in own] == [
             ("val_bleu/news", "news"),
             ("val_bleu/talks", "talks"),

@@ -20,7 +20,7 @@ from lightning_bleu.core.batch import InputCounts, Sentence
 from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.scoring import EvaluatorMetric, Scorer
 from lightning_bleu.evaluation.input.outputs import check_given
-from lightning_bleu.evaluation.input.positions import Loader
+from lightning_bleu.evaluation.input.positions import Loader, length_of
 from lightning_bleu.evaluation.names import check_labels
 from lightning_bleu.evaluation.texts.findings import (
     MAX_EXAMINED,
@@ -91,6 +91,7 @@ class Sentences:
         groups: the numbers of the sentences of each group, by its label.
         index: the positions that the step returned, shape ``(sentences,)``; None if it returned none.
         logit_widths: the numbers of batches by the widths of logits and labels.
+        scope: what is unusual about their number: that the dataset has more, or that references repeat; else empty.
     """
 
     loader: str
@@ -100,6 +101,7 @@ class Sentences:
     groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
     index: Tensor | None = None
     logit_widths: Counter[tuple[int, int]] = field(default_factory=Counter)
+    scope: str = ""
 
     def __len__(self) -> int:
         return len(self.identity)
@@ -332,7 +334,19 @@ def _join_loader(
     index = packed_rows.positions_of(ordered.rows) if has_index else None
     widths: Counter[tuple[int, int]] = sum((share.logit_widths for share in shares), Counter())
     identity = ordered.rows[:, : packed_rows.IDENTITY_COLUMNS]
-    return Sentences(loader.name, identity, statistics, first, groups, index, widths), is_in_order
+    scope = _describe_scope(loader, identity)
+    return Sentences(loader.name, identity, statistics, first, groups, index, widths, scope), is_in_order
+
+
+def _describe_scope(loader: Loader, identity: Tensor) -> str:
+    """How many sentences were scored, if the dataset has more; and how many references differ, if they repeat much."""
+    dataset = getattr(loader.dataloader, "dataset", None)
+    total = None if isinstance(dataset, IterableDataset) else length_of(dataset)
+    count, different = len(identity), len(packed_rows.checksums_of(identity).unique())  # type: ignore[no-untyped-call]
+    scope = f"{count:,} of {total:,} sentences" if total is not None and count < total else ""
+    if max(10, 2 * different) <= count:
+        scope = f"{scope or f'{count:,} sentences'}, {different:,} different"
+    return scope
 
 
 def _renumber_groups(share: LoaderShare, labels: Sequence[str]) -> Tensor:

@@ -6,7 +6,7 @@ All that is logged, written, and shown of a validation comes from :class:`Valida
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -52,6 +52,8 @@ class Result(Viewable):
             it is not compared.
         verdict: whether that comparison shows a clear difference; None if it is not compared with another validation.
         best: the score of the best validation so far, including this one. Only for the score of a whole validation.
+        scope: what it is the score of, if that may surprise: ``"mean of 2 loaders"``, ``"96 of 120 sentences"`` if the
+            dataset has more than were scored, ``"96 sentences, 12 different"`` if only 12 references differ.
         higher_is_better: whether a higher score is better; None if neither is, or if that is unknown.
         percent: whether the score is in 0..100 rather than in 0..1; None if it has a scale of its own.
     """
@@ -63,6 +65,7 @@ class Result(Viewable):
     comparison: PairedTest | None = None
     verdict: Verdict | None = None
     best: float | None = None
+    scope: str = ""
     higher_is_better: bool | None = None
     percent: bool | None = None
 
@@ -125,7 +128,7 @@ class Result(Viewable):
         if test is None:
             return None
         return {
-            "with": "best",
+            "with": "best before",
             "score": test.score_b,
             "difference": test.difference,
             "interval": _ends_of(test),
@@ -164,15 +167,13 @@ STATISTICS = {
 
 
 def tabulate(results: Mapping[str, Result]) -> Table:
-    """A table of results by their names, with the columns that some of them need. Totals come first.
+    """A table of results by their names, with the columns that some of them need.
 
     Example:
-        >>> results = {"val_bleu/a": Result(50.0, percent=True), "val_bleu": Result(0.5, higher_is_better=True)}
-        >>> tabulate(results).rows
-        [['val_bleu', '0.5000'], ['val_bleu/a', '50.00']]
+        >>> tabulate({"val_bleu": Result(0.5, scope="mean of 2 loaders"), "val_bleu/a": Result(0.2)}).rows
+        [['val_bleu', '0.5000', 'mean of 2 loaders'], ['val_bleu/a', '0.2000', '']]
     """
-    names = _totals_first(results)
-    cells_by_name = {name: _cells(results[name]) for name in names}
+    cells_by_name = {name: _cells(result) for name, result in results.items()}
     columns: dict[str, None] = {}  # an ordered set
     for cells in cells_by_name.values():
         columns.update(dict.fromkeys(cells))
@@ -181,23 +182,8 @@ def tabulate(results: Mapping[str, Result]) -> Table:
         row: list[TableCell] = [name]
         row += [cells.get(column, "") for column in columns]
         rows.append(row)
-    directions = {name: results[name].higher_is_better for name in names}
+    directions = {name: result.higher_is_better for name, result in results.items()}
     return Table(["", *columns], rows, note=describe_directions(directions))
-
-
-def _totals_first(names: Iterable[str]) -> list[str]:
-    """The names with which others begin, and then the others.
-
-    Example:
-        >>> _totals_first(["val_bleu/a", "val_bleu/b", "val_bleu", "val_chrf"])
-        ['val_bleu', 'val_bleu/a', 'val_bleu/b', 'val_chrf']
-    """
-    names = list(names)
-    beginnings: set[str] = set()
-    for name in names:
-        separators = [place for place, character in enumerate(name) if not character.isalnum()]
-        beginnings.update(name[:place] for place in separators)
-    return sorted(names, key=lambda name: name not in beginnings)  # stable
 
 
 def _cells(result: Result) -> dict[str, TableCell]:
@@ -211,7 +197,7 @@ def _cells(result: Result) -> dict[str, TableCell]:
     if test is not None:
         difference = format_in_unit(test.difference, percent, "+")
         low, high = format_in_unit(test.low, percent, "+"), format_in_unit(test.high, percent, "+")
-        title = f"against the best ({100 * test.confidence:g}% interval)"
+        title = f"against the best before ({100 * test.confidence:g}% interval)"
         cells[title] = f"{difference} ({low} to {high})"
         cells["one-sided p"] = f"{test.p_value:.4f}"
         if result.verdict is not None:
@@ -219,6 +205,8 @@ def _cells(result: Result) -> dict[str, TableCell]:
     if result.best is not None:
         best = format_in_unit(result.best, percent)
         cells["best"] = Cell(best, "best") if result.best == result.score else best
+    if result.scope:
+        cells["scope"] = result.scope
     return cells
 
 
@@ -250,8 +238,8 @@ def score_loaders(
         optional: the names of components to compute besides the default ones.
 
     Returns:
-        for each score of each metric: those of each loader, of its groups, and their mean; then the mean of loaders.
-        And warnings about ratios without a denominator.
+        the scores of the whole validation, of each loader, and of groups, with the means. And warnings about ratios
+        without a denominator.
     """
     scored: list[Scored] = []
     mistakes: list[Mistake] = []
@@ -265,7 +253,7 @@ def score_loaders(
                     mistakes.append(score)
         for scores_of_loaders in scored_by_name.values():
             scored += _add_means(scores_of_loaders)
-    return scored, mistakes
+    return sorted(scored, key=lambda score: (bool(score.name.group), bool(score.name.loader))), mistakes
 
 
 def _add_means(scored: Sequence[Scored]) -> list[Scored]:
@@ -276,18 +264,19 @@ def _add_means(scored: Sequence[Scored]) -> list[Scored]:
         groups = [score for score in scores_of_loader if score.name.group]
         with_means += scores_of_loader
         if len(groups) > 1:
-            with_means.append(_average(groups[0].name._replace(group=MEAN), groups))
+            with_means.append(_average(groups[0].name._replace(group=MEAN), groups, "groups"))
     named_loaders = [score for score in scored if score.name.loader and not score.name.group]
     if named_loaders:
-        with_means.append(_average(named_loaders[0].name.whole, named_loaders))
+        with_means.append(_average(named_loaders[0].name.whole, named_loaders, "loaders"))
     return with_means
 
 
-def _average(name: Name, scored: Sequence[Scored]) -> Scored:
-    """The unweighted mean of scores, which have one scale and one direction."""
+def _average(name: Name, scored: Sequence[Scored], members: str) -> Scored:
+    """The unweighted mean of the scores of loaders or groups, which have one scale and one direction."""
     result = scored[0].result
     mean = math.fsum(score.result.score for score in scored) / len(scored)
-    of_mean = Result(mean, higher_is_better=result.higher_is_better, percent=result.percent)
+    scope = f"mean of {len(scored)} {members}" if len(scored) > 1 else ""
+    of_mean = Result(mean, scope=scope, higher_is_better=result.higher_is_better, percent=result.percent)
     return Scored(name, of_mean, mean_of=[score.name for score in scored])
 
 
@@ -304,10 +293,10 @@ def _score_loader(
     for score_name, statistics in answers.items():
         name, scorer = of_loader._replace(score=score_name), scorers[score_name]
         if score_name in sums:
-            yield from _score_sum(name, scorer, statistics, optional=optional)
+            yield from _score_sum(name, scorer, statistics, None, optional, sentences.scope)
             continue
         rows = SentenceRows(sentences.identity, statistics, scorer)
-        yield from _score_sum(name, scorer, statistics.sum(0), rows, optional)
+        yield from _score_sum(name, scorer, statistics.sum(0), rows, optional, sentences.scope)
         for label, numbers in sentences.groups.items():
             of_group = rows.select(numbers)
             yield from _score_sum(name._replace(group=label), scorer, of_group.statistics.sum(0), of_group)
@@ -326,6 +315,7 @@ def _score_sum(
     sums: Tensor,
     rows: SentenceRows | None = None,
     optional: Collection[str] | None = None,
+    scope: str = "",
 ) -> Iterator[Scored | Mistake]:
     """The score of a sum of rows.
 
@@ -335,6 +325,7 @@ def _score_sum(
         sums: the sum, shape ``(columns,)``.
         rows: the rows, if there are any.
         optional: the names of components to compute besides the default ones; no components when None.
+        scope: how many sentences there are; see :class:`Result`.
     """
     if not scorer.is_defined(sums):
         yield _describe_undefined(name)
@@ -343,7 +334,8 @@ def _score_sum(
     components = [] if optional is None else scorer.components(report, optional=bool(optional))
     chosen = tuple(component for component in components if component.is_default or component.name in (optional or ()))
     shown = report if isinstance(report, Report) else None
-    result = Result(float(report), chosen, shown, higher_is_better=scorer.higher_is_better, percent=scorer.percent)
+    direction, percent = scorer.higher_is_better, scorer.percent
+    result = Result(float(report), chosen, shown, scope=scope, higher_is_better=direction, percent=percent)
     yield Scored(name, result, rows if math.isfinite(result.score) else None)
 
 
