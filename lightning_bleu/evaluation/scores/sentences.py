@@ -5,6 +5,7 @@ Only process 0 has them, and nothing here knows of other processes.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from lightning_bleu.core.batch import InputCounts, Sentence
 from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.scoring import EvaluatorMetric, Scorer
 from lightning_bleu.evaluation.input.outputs import check_given
-from lightning_bleu.evaluation.input.positions import Loader, length_of
+from lightning_bleu.evaluation.input.positions import Loader
 from lightning_bleu.evaluation.names import check_labels
 from lightning_bleu.evaluation.texts.findings import (
     MAX_EXAMINED,
@@ -113,32 +114,29 @@ class Sentences:
             metrics: the metrics by name.
             where: what the loader is called.
         """
-        findings = [*find_teacher_forcing(self.logit_widths)]
         texts = self.texts[:MAX_EXAMINED]
         if packed_rows.count_inputs(self.identity).ids:  # which nothing decodes
             texts = []
-        findings += self._examine(texts, metrics)
-        said = {(finding.key, finding.is_warning) for finding in findings}
-        findings = [replace(finding, where=where) for finding in findings]
+        examined = {where: texts}
         for label in sorted(self.groups):
             of_group = [sentence for sentence in texts if sentence.group == label]
             if MIN_GROUP <= len(of_group) < len(texts):
-                place = join_place(where, label)
-                for finding in self._examine(of_group, metrics):
-                    if (finding.key, finding.is_warning) not in said:
-                        findings.append(replace(finding, where=place))
+                examined[join_place(where, label)] = of_group
+        findings = [replace(finding, where=where) for finding in find_teacher_forcing(self.logit_widths)]
+        for place, sentences in examined.items():
+            said = {(finding.key, finding.is_warning) for finding in findings if finding.where == where}
+            found = find_findings(
+                [sentence.hypothesis for sentence in sentences],
+                [sentence.references for sentence in sentences],
+                [sentence.source for sentence in sentences],
+                metrics=metrics,
+                are_tokens=any(sentence.tokenized for sentence in sentences),
+                has_index=self.index is not None,
+            )
+            for finding in found:
+                if (finding.key, finding.is_warning) not in said:  # of the whole loader
+                    findings.append(replace(finding, where=place))
         return select_findings(findings)
-
-    def _examine(self, texts: Sequence[Sentence], metrics: Mapping[str, EvaluatorMetric]) -> list[Finding]:
-        """What stands out in some texts."""
-        return find_findings(
-            [sentence.hypothesis for sentence in texts],
-            [sentence.references for sentence in texts],
-            [sentence.source for sentence in texts],
-            metrics=metrics,
-            are_tokens=any(sentence.tokenized for sentence in texts),
-            has_index=self.index is not None,
-        )
 
 
 # What the processes have seen
@@ -341,9 +339,12 @@ def _join_loader(
 def _describe_scope(loader: Loader, identity: Tensor) -> str:
     """How many sentences were scored, if the dataset has more; and how many references differ, if they repeat much."""
     dataset = getattr(loader.dataloader, "dataset", None)
-    total = None if isinstance(dataset, IterableDataset) else length_of(dataset)
+    total = 0  # unknown
+    if not isinstance(dataset, IterableDataset):
+        with contextlib.suppress(TypeError, NotImplementedError):
+            total = len(dataset)  # type: ignore[arg-type]
     count, different = len(identity), len(packed_rows.checksums_of(identity).unique())  # type: ignore[no-untyped-call]
-    scope = f"{count:,} of {total:,} sentences" if total is not None and count < total else ""
+    scope = f"{count:,} of {total:,} sentences" if count < total else ""
     if max(10, 2 * different) <= count:
         scope = f"{scope or f'{count:,} sentences'}, {different:,} different"
     return scope
