@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -23,12 +22,10 @@ from tests.fuzz.targets import TARGETS, filter_warnings, load
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
     """Undo the settings of a process that runs rounds."""
-    threads, logger = torch.get_num_threads(), logging.getLogger("pytorch_lightning")
-    level = logger.level
+    threads = torch.get_num_threads()
     filter_warnings()
     yield
     torch.set_num_threads(threads)
-    logger.setLevel(level)
 
 
 class FakeCase:

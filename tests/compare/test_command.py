@@ -386,7 +386,6 @@ def test_a_closed_pipe_ends_quietly_and_files_are_written(folder: Path) -> None:
     [
         ("show nowhere 2>/dev/full", 2),
         ("show nowhere 2>&-", 2),
-        pytest.param("compare old.txt -r old.txt -m bleu >/dev/full", 2, marks=pytest.mark.long),
     ],
 )
 def test_a_stream_that_cannot_be_written_changes_no_exit_code(command: str, code: int, folder: Path) -> None:

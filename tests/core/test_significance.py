@@ -253,34 +253,21 @@ def compare_with_sacrebleu(a: list[str], b: list[str], references: list[list[str
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (0, 2))])
-def test_paired_tests_agree_with_sacrebleu(seed: int) -> None:
-    rng = random.Random(seed)
+def test_paired_tests_agree_with_sacrebleu() -> None:
+    rng = random.Random(1)
 
     def spoil(line: str, share: float) -> str:
         return " ".join("?" if rng.random() < share else word for word in line.split())
 
     references = [" ".join(rng.choices("abcdefghij", k=rng.randint(4, 20))) for _ in range(300)]
-    a, b = ([spoil(line, share) for line in references] for share in (0.2, 0.2 + 0.015 * seed))
+    a, b = ([spoil(line, share) for line in references] for share in (0.2, 0.215))
     compare_with_sacrebleu(a, b, [references])
 
 
-# the p-values that sacreBLEU 2.6.0 prints for --paired-bs
-PAIRS = [
-    pytest.param("Online-A", "Online-G", 0.048, marks=pytest.mark.long),
-    pytest.param("Online-A", "Online-Y", 0.106, marks=pytest.mark.long),
-    pytest.param("JDExploreAcademy", "Lan-Bridge", None, marks=pytest.mark.long),
-]
-
-
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize(("first", "second", "p_value"), PAIRS)
-def test_paired_tests_agree_with_sacrebleu_on_real_systems(
-    first: str, second: str, p_value: float | None, wmt22: Path
-) -> None:
-    a, b = (read_lines(wmt22 / f"generaltest2022.en-de.hyp.{name}.de") for name in (first, second))
+def test_paired_tests_agree_with_sacrebleu_on_real_systems(wmt22: Path) -> None:
+    a, b = (read_lines(wmt22 / f"generaltest2022.en-de.hyp.Online-{name}.de") for name in "AG")
     references = [read_lines(wmt22 / f"generaltest2022.en-de.ref.{name}.de") for name in "AB"]
-    found = compare_with_sacrebleu(a, b, references)
-    if p_value is not None:
-        assert found == pytest.approx(p_value, abs=0.02)
+    # sacreBLEU 2.6.0 prints this for --paired-bs
+    assert compare_with_sacrebleu(a, b, references) == pytest.approx(0.048, abs=0.02)

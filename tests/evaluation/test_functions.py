@@ -141,8 +141,6 @@ def wrapped(*args: Any) -> int:
         (Extractor().of_two, None),
         (Extractor.static_of_three, 7),
         (Module(), 7),
-        pytest.param(torch.compile(Module(), backend="eager"), 7, marks=pytest.mark.long),
-        pytest.param(torch.compile(of_keyword_index, backend="eager"), 7, marks=pytest.mark.long),
         (max, 2),  # has no signature
     ],
 )
@@ -596,37 +594,21 @@ def configure(function: str, **options: Any) -> dict[str, Any]:
     return {"class_path": "lightning_bleu.FunctionMetric", "init_args": init_args}
 
 
-OPTIONS: dict[str, Any] = {"higher_is_better": False, "percent": True, "perfect": 0}
 DIRECTIONS = {"wrong": None, "right": False}
-
-
-CONFIGURED: list[tuple[Any, Any]] = [
-    ({"f": f"{HERE}.of_optional_sources"}, {"f": of_optional_sources}),
-    ({"f": configure("wrong_words", **OPTIONS)}, {"f": FunctionMetric(wrong_words, **OPTIONS)}),
-    (
-        {"f": configure("wrong_and_right", higher_is_better=DIRECTIONS)},
-        {"f": FunctionMetric(wrong_and_right, higher_is_better=DIRECTIONS)},
-    ),
-    (
-        {"f": {"class_path": f"{HERE}.WrongWords", "init_args": {"lowercase": True}}},
-        {"f": WrongWords(lowercase=True)},
-    ),
-    (
-        {"bleu": {"class_path": "lightning_bleu.CorpusBLEU"}, "f": configure("wrong_words"), "g": f"{HERE}.exact"},
-        {"bleu": CorpusBLEU(), "f": FunctionMetric(wrong_words), "g": exact},
-    ),
-]
 
 
 @pytest.mark.parametrize(
     ("kind", "config", "metrics"),
     [
-        (Evaluator, *CONFIGURED[2]),
-        (BLEUCallback, *CONFIGURED[3]),
-        *(
-            pytest.param(kind, *pair, marks=pytest.mark.long)
-            for kind in (Evaluator, BLEUCallback)
-            for pair in CONFIGURED
+        (
+            Evaluator,
+            {"f": configure("wrong_and_right", higher_is_better=DIRECTIONS), "g": f"{HERE}.of_optional_sources"},
+            {"f": FunctionMetric(wrong_and_right, higher_is_better=DIRECTIONS), "g": of_optional_sources},
+        ),
+        (
+            BLEUCallback,
+            {"f": {"class_path": f"{HERE}.WrongWords", "init_args": {"lowercase": True}}},
+            {"f": WrongWords(lowercase=True)},
         ),
     ],
 )
