@@ -18,7 +18,6 @@ from tests.helpers.lightning import (
     SENTENCES,
     ToyModule,
     as_lines,
-    collect_warnings,
     expected_score,
     make_callback,
     make_loader,
@@ -93,18 +92,6 @@ def test_the_metric_and_the_callback_log_the_same_value_in_64_bits(precision: An
     assert parts["val_callback_bleu/precision_3"].item() == expected_score().precisions[2]
     assert {value.dtype for value in parts.values()} == {torch.float64}
     assert trainer.lightning_module.bleu.statistics.dtype == torch.int64
-
-
-def test_ids_without_padding_are_warned_about_once_at_the_line_of_the_step(tmp_path: Path) -> None:
-    trainer, module, loader = make_trainer(tmp_path), MetricModule(pad_id=None), make_loader()
-    message = "neither 'pad_id' nor 'eos_id' is set"
-    line = "self.bleu.update(translate(batch, self.current_epoch), batch)"
-    # A sanity check and three epochs.
-    assert collect_warnings(trainer.fit, module, loader, loader, message=message) == [(__file__, line)]
-    assert collect_warnings(trainer.test, module, loader, verbose=False, message=message) == []
-    line = "self.bleu(translate(batch, self.current_epoch), batch)"
-    other = MetricModule(pad_id=None)
-    assert collect_warnings(trainer.test, other, loader, verbose=False, message=message) == [(__file__, line)]
 
 
 def translate_unevenly(sentences: Tensor) -> Tensor:

@@ -80,13 +80,6 @@ def test_metrics_have_names(metrics: Any, expected: list[str]) -> None:
     assert [*Evaluator(metrics).metrics] == expected
 
 
-def test_metrics_are_an_option_as_they_were_passed() -> None:
-    several: tuple[Any, ...] = (CorpusBLEU(), {"x": CorpusBLEU(), "f": exact})
-    for metrics in several:
-        assert BLEUCallback(metrics).evaluator.options.metrics is metrics
-        assert Evaluator(metrics).options.metrics is metrics
-
-
 BY_NAME = "pass metrics by name, such as {'bleu': CorpusBLEU()}"
 NOT_A_METRIC = "must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got"
 

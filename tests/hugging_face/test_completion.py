@@ -296,8 +296,6 @@ SUSPECTS: Any = {
     "sampling": ({}, {"do_sample": True}, [], SAMPLING),
     "sampling on purpose": ({"do_sample": True}, {"do_sample": True}, [], None),
     "the default limit": ({}, {"max_new_tokens": None}, LONG, LIMIT),
-    "a limit with the prompt": ({"max_length": 11}, {}, [], LIMIT),
-    "the limit of new tokens": ({"max_new_tokens": 2}, {}, [], None),
     "another end": ({"stopping_criteria": [lambda *args: torch.tensor([True])]}, {"max_new_tokens": None}, LONG, None),
 }
 """Arguments of the call, and of the model; words to add to references; the warning."""
