@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import enum
-import re
 import warnings
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 import torch
 from sacrebleu.metrics.ter import TER
@@ -35,21 +32,6 @@ def count_kept(counting: Counting) -> dict[str, int]:
 
 
 # The sentences of batches
-
-
-def test_a_function_that_takes_sources_needs_them() -> None:
-    counting = Counting({"bleu": CorpusBLEU(), "f": checksum})
-    with pytest.raises(ValueError, match="'f' takes sources: give a 'source'"):
-        count(counting, ["a"], ["a"])
-    assert len(gather(count(counting, ["a"], ["a"], source=["b"]))) == 1
-
-
-def test_a_first_batch_with_an_error_does_not_decide_what_the_others_have() -> None:
-    counting = Counting()
-    with pytest.raises(ValueError, match="'group' must hold a string per sentence, the label of its group"):
-        count(counting, A, REFERENCES, index=range(4), group=["a"])
-    count(counting, A, REFERENCES, index=range(4), group=["a"] * 4, sample_mask=[False])
-    assert len(gather(count(counting, A, REFERENCES))) == 4
 
 
 @pytest.mark.parametrize("metric", [CorpusCHRF(), TER(), exact], ids=["counted", "of text", "function"])
@@ -241,14 +223,6 @@ def test_the_whole_is_first_then_loaders_in_their_order_and_groups_in_that_of_th
     ]
 
 
-@pytest.mark.parametrize("group", ["best", "", "a\ud800", "mean", "precision_1", "bleu_2"])
-def test_a_group_needs_a_name_that_can_be_logged(group: str) -> None:
-    with pytest.raises(
-        ValueError, match=rf"^the groups cannot have the name {re.escape(repr(group))}(, which is|: a lo)"
-    ):
-        count(Counting(), ["a"], ["b"], group=[group])
-
-
 def test_labels_of_one_loader_that_clash_are_an_error_of_the_end_and_of_two_loaders_none() -> None:
     counting = count(Counting(names=["a", "b"]), ["a"], ["b"], group=["de"])
     count(counting, ["a"], ["b"], group=["de/x"], dataloader_idx=1)
@@ -256,16 +230,6 @@ def test_labels_of_one_loader_that_clash_are_an_error_of_the_end_and_of_two_load
     count(counting, ["a"], ["b"], group=["de/x"])
     with pytest.raises(ValueError, match=r"^the names 'de' and 'de/x' of the groups clash: de/\.\.\. is logged$"):
         join(counting)
-
-
-class Language(str, enum.Enum):
-    DE, FR = "de", "fr"
-
-
-@pytest.mark.parametrize("labels", [["de", "fr"], iter(["de", "fr"]), [*Language], [*map(np.str_, ("de", "fr"))]])
-def test_labels_of_groups_may_be_of_a_subclass_of_strings(labels: Any) -> None:
-    results = score(count(Counting(), ["a", "b"], ["a", "b"], group=labels)).results
-    assert [*results] == ["val_bleu", "val_bleu/de", "val_bleu/fr", "val_bleu/mean"]
 
 
 # Only some labels

@@ -16,19 +16,16 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.ter import TER
 from torchmetrics.text import WordErrorRate
 
-from lightning_bleu import CONVENTIONS, CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Result, corpus_bleu
+from lightning_bleu import CONVENTIONS, CorpusBLEU, CorpusCHRF, FunctionMetric, Result, corpus_bleu
 from lightning_bleu.core.processes import exchange
 from lightning_bleu.evaluation.names import Name
 from lightning_bleu.evaluation.scores.sentences import Share
 from lightning_bleu.evaluation.scores.validation import Scored
 from lightning_bleu.tasks import WER
 from tests.helpers.callback_metrics import (
-    FUNCTIONS,
-    OF_TEXT,
     Fails,
     corpus_of,
     exact,
-    score_alone,
     try_to,
 )
 from tests.helpers.metrics import bleu_components_of
@@ -173,18 +170,6 @@ def test_one_text_in_two_languages_counts_in_each_group_and_twice_in_the_loader(
         assert results[f"val_bleu{name}"].report == alone
 
 
-def test_groups_whose_sentences_are_in_other_batches_are_the_same() -> None:
-    labels, order = ["a", "b", "c"] * 4, [7, 3, 11, 0, 5, 9, 1, 2, 4, 10, 6, 8]
-    expected = scores_of(score(count(Counting(make_metrics()), HYPOTHESES, TARGETS, group=labels)).scored)
-    for size in (1, 5):
-        counting = Counting(make_metrics())
-        for start in range(0, 12, size):
-            batch = order[start : start + size]
-            fields: dict[str, Any] = {"index": batch, "group": pick(labels, batch)}
-            count(counting, pick(HYPOTHESES, batch), pick(TARGETS, batch), **fields)
-        assert scores_of(score(counting).scored) == expected
-
-
 def test_each_loader_has_a_mean_of_its_groups_and_all_have_one_of_the_loaders() -> None:
     """There is no mean of means. One loader may have groups, and another none."""
     counting = count(Counting(names=["news", "talks", "chats"]), A, REFERENCES, group=["a", "b", "a", "b"])
@@ -210,33 +195,7 @@ def test_a_group_of_which_nothing_is_known_has_no_score_and_the_mean_is_that_of_
     assert [results[name].score for name in rates] == [pytest.approx(1 / 3), 0.5, 0.0, 0.25]
 
 
-def test_a_group_without_a_denominator_has_no_score_and_a_warning_names_it() -> None:
-    counting = count(Counting(WER()), ["a", "a b"], ["", "a c"], group=["silence", "speech"])
-    with pytest.warns(UserWarning, match="^'wer' of 'silence' is a ratio whose denominator is 0"):
-        results = score(counting).results
-    scores = {logged: result.score for logged, result in results.items()}
-    assert scores == {"val_wer": 1, "val_wer/speech": 0.5}
-
-
 # Scores of one metric
-
-
-def test_each_score_of_a_metric_has_a_result_of_its_own() -> None:
-    evaluator = Evaluator({"page": FUNCTIONS["page"], "rouge": OF_TEXT["rouge"]()}, compare_to="best", confidence=0.95)
-    evaluator.start()
-    evaluator.update(HYPOTHESES, LINES)
-    results = evaluator.finish(1)
-    expected = score_alone(OF_TEXT["rouge"](), HYPOTHESES, LINES)
-    scores = {f"val_rouge/{name}": value for name, value in expected.items()}
-    scores |= {f"val_page/{name}": value for name, value in score_alone(FUNCTIONS["page"], HYPOTHESES, LINES).items()}
-    assert {logged: result.score for logged, result in results.items()} == pytest.approx(scores)
-    for name, higher_is_better in (("rate", False), ("exact", True)):
-        result = results[f"val_page/{name}"]
-        assert result.higher_is_better is higher_is_better
-        assert result.best == result.score
-        assert result.interval is not None
-        assert result.comparison is not None
-        assert str(result.report) == f"page/{name} = {result.score:.4f}"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader, DistributedSampler
 
 from lightning_bleu import CorpusBLEU
 from lightning_bleu.core.batch import Sentence
@@ -264,97 +263,6 @@ def test_the_index_of_sentences_is_what_the_step_returned_without_repeats() -> N
 
 
 # In several processes
-
-
-class Case(NamedTuple):
-    """How a dataset is read.
-
-    Attributes:
-        data: the items, or batches of items of any sizes if there is no batch size.
-        batch_size: as in a loader.
-        form: the form in which a step returns the sentences of a batch.
-        decoder: the decoder of the metric.
-        max_texts: how many sentences of each process have text.
-        rows: the rows that are read; all when None.
-        has_groups: whether the step returns labels.
-    """
-
-    data: list[Any]
-    batch_size: int | None = 4
-    form: Callable[..., Any] = as_strings
-    decoder: Any = None
-    max_texts: int = sys.maxsize
-    rows: list[int] | None = None
-    has_groups: bool = False
-
-
-def group_of(item: Item) -> str:
-    """The label of an item."""
-    return f"length {len(item.hypothesis)}"
-
-
-def run_cases(rank: int, world_size: int, cases: list[Case]) -> list[Outcome]:
-    return [run_case(rank, world_size, case) for case in cases]
-
-
-def run_case(rank: int, world_size: int, case: Case) -> Outcome:
-    """Count what a `DistributedSampler` deals to a process, or everything if there is only one."""
-    sampler: Any = DistributedSampler(case.data, world_size, rank, shuffle=False) if world_size > 1 else None  # type: ignore[arg-type]
-    loader: Any = DataLoader(case.data, batch_size=case.batch_size, sampler=sampler, collate_fn=list)  # type: ignore[arg-type]
-    counting = Counting(METRIC, dataloaders=[loader], max_texts=case.max_texts, decoder=case.decoder)
-    for batch_idx, batch in enumerate(loader):
-        preds, target, source = case.form(batch)
-        group = [*map(group_of, batch)] if case.has_groups else None
-        count(counting, preds, target, source=source, group=group, batch_idx=batch_idx)
-    return summarize(counting, case.rows)
-
-
-ITEMS = make_items(37)
-
-
-def split(*sizes: int) -> list[list[Item]]:
-    """Batches of these sizes. In a loader without a batch size, an item is a batch, which counts as a whole."""
-    ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
-    return [ITEMS[end - size : end] for size, end in zip(sizes, ends)]
-
-
-SIZES = ([5, 1, 8, 23], [1, 2, 3, 4, 5, 6, 7], [9], [1, 1], [20, 1, 16])
-CASES = {
-    # All but 12 items need repeats to be dealt to two and three processes; of one item there are only repeats.
-    "all sentences": [Case(ITEMS[:size], batch_size) for size in (37, 1, 2, 5, 12) for batch_size in (1, 4, 100)],
-    "all forms": [Case(ITEMS, 4, form) for form in FORMS],
-    "batches of different sizes": [
-        Case(split(*sizes), None, form) for sizes in SIZES for form in (as_strings, as_padded_tensors)
-    ],
-    "decoded ids": [Case(ITEMS, 4, form, decoder=spell) for form in IDS],
-    "rows in any order": [Case(ITEMS, rows=rows) for rows in ([36, 0, 5, 0, 12, 36], [7], [], [*range(36, -1, -1)])],
-    "a limit for all processes": [
-        Case(ITEMS, batch_size, max_texts=limit) for limit in (1, 7, 10, 37, 100) for batch_size in (1, 4)
-    ],
-    "groups": [Case(ITEMS[:size], batch_size, has_groups=True) for size in (37, 12, 5, 1) for batch_size in (1, 4)],
-}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_process_alone_reads_the_sentences_of_the_dataset(name: str) -> None:
-    first = CASES[name][0]
-    rows = [*range(37)] if first.rows is None else first.rows
-    sentences = expect(ITEMS, as_text, tokenized=False)
-    if first.has_groups:
-        sentences = [sentence._replace(group=group_of(item)) for sentence, item in zip(sentences, ITEMS)]
-    expected = [sentences[row] for row in rows]
-    outcome = run_case(0, 1, first)
-    assert outcome.groups == number_groups(sentences)
-    assert outcome.read == expected[: 1 if "limit" in name else None]
-    assert len(outcome.statistics) == 37
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("processes", [pytest.param(2, marks=pytest.mark.long), 3])
-@pytest.mark.parametrize("name", CASES)
-def test_processes_read_what_a_process_alone_reads(name: str, processes: int, pool: ProcessPool) -> None:
-    alone = run_cases(0, 1, CASES[name])
-    assert pool.run(processes, run_cases, CASES[name]) == [alone] * processes
 
 
 def leave_some_out(rank: int, world_size: int, cases: list[list[int]]) -> list[Outcome]:
