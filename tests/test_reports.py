@@ -228,6 +228,44 @@ def test_captions_of_an_image_as_rows_are_told_to_be_a_list() -> None:
         evaluate(CorpusBLEU(), ["a", "a"], ["a", "b"], index=[0, 0])
 
 
+def test_different_hypotheses_with_one_index_are_noticed() -> None:
+    """Such as several answers to a prompt. That a sampler repeats a sentence is no mistake."""
+    assert evaluate(CorpusBLEU(), ["a", "a"], ["a", "a"], index=[0, 0])["val_bleu"].scope == ""
+    with pytest.warns(UserWarning, match="^Different hypotheses have the same 'index', and only the first one counts"):
+        evaluate(CorpusBLEU(), ["a", "b"], ["a", "a"], index=[0, 0])
+
+
+# What results say
+
+
+def test_results_say_what_they_are_scores_of_the_whole_first() -> None:
+    """A loader that was limited, references that were read twice, and an index, which counts from 0."""
+    lines = [f"a b c d {number}" for number in range(60)]
+    evaluator = Evaluator({"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}, compare_to="best")
+    evaluator.start({"news": loader([*range(120)]), "talks": None})
+    evaluator.update(lines, lines, dataloader_idx=0, group=["x", "y", "z"] * 20)
+    evaluator.update(["b", "a"] * 10, ["a"] * 20, dataloader_idx=1, index=range(10, 30))
+    results = evaluator.finish(1)
+    assert {name: result.scope for name, result in results.items() if "bleu" in name} == {
+        "val_bleu": "mean of 2 loaders",
+        "val_bleu/news": "60 of 120 sentences",
+        "val_bleu/talks": "20 sentences, 1 different",
+        **dict.fromkeys(["val_bleu/news/x", "val_bleu/news/y", "val_bleu/news/z"], ""),
+        "val_bleu/news/mean": "mean of 3 groups",
+    }
+    header, *rows = str(results).splitlines()
+    assert [row.split()[0].removeprefix("val_") for row in rows[:5]] == [
+        "bleu",
+        "chrf",
+        *("bleu/news", "bleu/talks"),
+        "chrf/news",
+    ]
+    assert ("against the best before" in header, rows[0].endswith("mean of 2 loaders")) == (True, True)
+    samples = results.samples["val/talks"]
+    assert [sample.index for sample in (samples.first[0], samples.worst[0])] == [10, 10]
+    assert "#10  bleu 0.0" in str(samples)
+
+
 # Options, files, and pages
 
 
@@ -295,7 +333,7 @@ def test_a_folder_with_several_runs_is_an_error_that_lists_them(tmp_path: Path) 
     for name in ("a", "b"):
         evaluate(CorpusBLEU(), PREDS, TARGET, translations=tmp_path / name / "translations")
     assert len(read_run(tmp_path / "a").validations) == 1
-    with pytest.raises(ValueError, match=r"has 2 runs: pass one of them, such as .*a.translations, .*b.translations"):
+    with pytest.raises(ValueError, match=r"has 2 runs: pass one of them: .*a.translations, .*b.translations"):
         read_run(tmp_path)
 
 

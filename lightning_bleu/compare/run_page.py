@@ -45,9 +45,7 @@ def _describe_stage(run: RecordedRun, stage: str) -> list[Block]:
     main_key = find_main_key(validations)
     keys = list(dict.fromkeys(key for validation in validations for key in validation.scores))
     lines = {key: line for validation in validations for key, line in validation.scores.items()}
-    keys.sort(key=lambda key: bool(lines[key]["loader"]))  # stable: loaders after the whole
-    keys.sort(key=lambda key: lines[key]["group"] is not None)
-    keys.sort(key=lambda key: key != main_key)
+    keys.sort(key=lambda key: (key != main_key, lines[key]["group"] is not None, bool(lines[key]["loader"])))
     shown = keys[:_MAX_COLUMNS]
     best = {} if is_test(stage) else {key: run.best(key) for key in keys}
     blocks: list[Block] = []
@@ -64,12 +62,8 @@ def _describe_stage(run: RecordedRun, stage: str) -> list[Block]:
 
 def _describe_best(keys: Sequence[str], best: Mapping[str, RecordedValidation | None]) -> str:
     """The best validation of each score, as a sentence."""
-    entries = []
-    for key in keys:
-        validation = best.get(key)
-        if validation is not None:
-            score = _format_score(validation, key)
-            entries.append(f"{key} {score} at step {validation.step:,}")
+    found = {key: validation for key, validation in best.items() if key in keys and validation is not None}
+    entries = [f"{key} {_format_score(one, key)} at step {one.step:,}" for key, one in found.items()]
     return f"Best: {'; '.join(entries)}." if entries else ""
 
 

@@ -264,5 +264,5 @@ def test_with_positions_a_shuffled_run_is_the_same_as_one_in_order(tmp_path: Pat
     assert record_run(tmp_path / "shuffled", step, shuffle=True) == in_order
     files, panels, *_, results = in_order
     assert files["val/step-0000006/src.txt"].decode() == "".join(f"source {i}\n" for i in range(len(SENTENCES)))
-    assert [row.index for row in read_table(panels[-1])] == [0, 1, 2, 3, 4]
+    assert [row.number for row in read_table(panels[-1])] == [0, 1, 2, 3, 4]
     assert 0 < results[-1]["val_bleu"].comparison.p_value < 1

@@ -66,9 +66,9 @@ def test_the_first_sentences_and_the_worst_are_shown_with_their_sources(tmp_path
     logger = PanelLogger(tmp_path)
     validate(tmp_path, BLEUCallback(samples=2), step=step, logger=logger)
     ((first, worst_panel),) = zip(logger.panels, logger.worst)
-    rows = [(row.index, row.source, row.hypothesis, row.references) for row in read_table(first)]
+    rows = [(row.number, row.source, row.hypothesis, row.references) for row in read_table(first)]
     assert rows == [(i, SOURCES[i], HYPOTHESES[i], [REFERENCES[i]]) for i in range(2)]
-    assert {row.index for row in read_table(worst_panel)} == set(worst)
+    assert {row.number for row in read_table(worst_panel)} == set(worst)
     assert [row.scores for row in read_table(worst_panel)] == [[0]] * len(worst)
 
 
