@@ -186,7 +186,6 @@ def test_each_loader_has_a_mean_of_its_groups_and_all_have_one_of_the_loaders() 
     count(counting, A[:2], REFERENCES[:2], dataloader_idx=1, group=["b", "a"])
     count(counting, A[1:], REFERENCES[1:], dataloader_idx=2)
     scores = {logged: result.score for logged, result in score(counting).results.items()}
-    assert len(scores) == 1 + 3 + 2 * 3
     assert scores["val_bleu"] == fmean(scores[f"val_bleu/{loader}"] for loader in ("news", "talks", "chats"))
     for loader in ("news", "talks"):
         assert scores[f"val_bleu/{loader}/mean"] == fmean(scores[f"val_bleu/{loader}/{group}"] for group in "ab")

@@ -437,8 +437,8 @@ def group_by_loader(scored: Sequence[Scored], loaders: Sequence[Sentences]) -> l
     for sentences in loaders:
         of_loader = {score.name.key: score for score in whole if score.name.loader == sentences.loader}
         results = {key: score.result for key, score in of_loader.items()}
-        rows = {key: score.rows for key, score in of_loader.items() if score.rows is not None}
-        scored_loaders.append(ScoredLoader(sentences, results, rows))
+        rows_by_score = {key: score.rows for key, score in of_loader.items() if score.rows is not None}
+        scored_loaders.append(ScoredLoader(sentences, results, rows_by_score))
     return scored_loaders
 
 
