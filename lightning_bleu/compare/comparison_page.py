@@ -53,9 +53,8 @@ def describe_comparison(comparison: Comparison, examples: int) -> View:
             blocks += _changed_sentences(comparison, metric, system, of_system, examples)
         if not counts:
             blocks.append(describe_worst(comparison, examples))
-    signatures = [f"{metric}: {signature}" for metric, signature in comparison.signatures.items()]
-    files = [f"{system}: {file}" for system, file in comparison.texts.files.items()]
-    details = [*signatures, *files]
+    described = [*comparison.signatures.items(), *comparison.texts.files.items()]
+    details = [f"{name}: {detail}" for name, detail in described]
     if details:
         blocks.append(Note("\n".join(details), quiet=True))
     return View(_title(comparison), blocks)

@@ -174,8 +174,7 @@ def _score(
     collector.update(Output(hypotheses, references, texts.sources, index=range(len(references))))
     joined = collector.join([collector.close()])
     scored, mistakes = score_loaders(metrics, joined.loaders)
-    is_only = len(texts.hypotheses) == 1
-    found = joined.find_findings(metrics, where="" if is_only else system)
+    found = joined.find_findings(metrics, where=system if len(texts.hypotheses) > 1 else "")
     for _, message in [*mistakes, *joined.mistakes, *select_warnings(found)]:
         warn(message)
     missing = [score.name.key for score in scored if score.rows is None]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from lightning_bleu.core.messages import warn_user
+from lightning_bleu.core.messages import list_values, warn_user
 
 MEAN = "mean"
 """The name of the mean of the groups of a loader, beside their scores."""
@@ -214,7 +214,7 @@ def check_names(kind: str, names: Sequence[Any], reserved: Collection[str] = (""
             raise ValueError(f"the {kind} cannot have the name {name!r}: a lone surrogate cannot be written to a file")
     distinct = set(names)
     if len(distinct) < len(names):
-        raise ValueError(f"the {kind} must have different names, got {list(names)}")
+        raise ValueError(f"the {kind} must have different names, got {list_values(names)}")
     for name in names:
         for folder in _folders(name):
             if folder != name and folder in distinct:

@@ -20,7 +20,6 @@ from lightning_bleu.observers.recorded import (
     FORMAT,
     SCORES,
     SENTENCES,
-    check_form,
     find_validations,
     name_folder,
     name_run,
@@ -68,9 +67,8 @@ class Record:
         """Create the folder of a stage, and remove what killed runs have left there; see :func:`name_folder`.
 
         Raises:
-            ValueError: if it cannot be created, if files cannot be written there, or for a record of another form.
+            ValueError: if it cannot be created, or if files cannot be written there.
         """
-        check_form(self.folder)
         folder = name_folder(self.folder, *names)
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -210,20 +210,13 @@ class Sample:
 
     def to_dict(self) -> dict[str, Any]:
         """The index, the id, the group, the scores, and the texts."""
-        values: dict[str, Any] = {"index": self.index, "id": self.id, "group": self.group}
-        values.update(self.scores)
-        values.update(source=self.source, hypothesis=self.hypothesis, references=self.references)
-        return values
+        texts = {"source": self.source, "hypothesis": self.hypothesis, "references": self.references}
+        return {"index": self.index, "id": self.id, "group": self.group, **self.scores, **texts}
 
     def describe_scores(self) -> list[str]:
         """Each score with its name: ``"bleu 43.2"``."""
-        described = []
-        for name, score in self.scores.items():
-            if math.isnan(score):  # a metric has skipped the sentence
-                continue
-            digits = 1 if self.percent[name] else 4
-            described.append(f"{name} {score:.{digits}f}")
-        return described
+        scores = {name: score for name, score in self.scores.items() if not math.isnan(score)}  # NaN: skipped
+        return [f"{name} {score:.{1 if self.percent[name] else 4}f}" for name, score in scores.items()]
 
     def to_example(self) -> Example:
         """What a page shows of it."""
@@ -286,11 +279,8 @@ class Samples(Viewable):
 
         ``"kind"`` is the name of the list that a sentence is in; the others are those of :meth:`Sample.to_dict`.
         """
-        dicts = []
-        for kind in ("worst", "first"):
-            for sample in getattr(self, kind):
-                dicts.append({"kind": kind} | sample.to_dict())
-        return dicts
+        kinds = {"worst": self.worst, "first": self.first}
+        return [{"kind": kind} | sample.to_dict() for kind, samples in kinds.items() for sample in samples]
 
     def describe(self, examples: int) -> View:
         """What there is to see; see :class:`lightning_bleu.views.viewable.Viewable`."""
@@ -349,11 +339,9 @@ def find_bleu(rows_by_score: Mapping[str, SentenceRows]) -> tuple[str, BLEUScore
 
 def label_references(references: Sequence[Sequence[Span]]) -> list[ExampleLine]:
     """The references of a sentence, as a page shows them."""
-    lines = []
-    for number, reference in enumerate(references[:_MAX_REFERENCES], 1):
-        label = "reference" if len(references) == 1 else f"reference {number}"
-        lines.append(ExampleLine(label, reference))
-    return lines
+    if len(references) == 1:
+        return [ExampleLine("reference", references[0])]
+    return [ExampleLine(f"reference {number}", line) for number, line in enumerate(references[:_MAX_REFERENCES], 1)]
 
 
 def score_samples(

@@ -81,11 +81,9 @@ def _row(sample: Sample, digits: Iterable[int], labels: Iterable[str]) -> str:
     lines += [_line("ref", reference) for reference in shown]
     if not fit:
         lines.append(f"<code>{len(references) - len(shown)} more references</code>")
-    numbers = [f"{sample.index:4}"]
-    numbers += [f"{score:5.{places}f}" for score, places in zip(sample.shown_scores(), digits)]
-    number, *scores = [f"<pre>{number}</pre>" for number in numbers]
+    scores = [f"<pre>{score:5.{places}f}</pre>" for score, places in zip(sample.shown_scores(), digits)]
     own = [_ISOLATE.format(escape_cell(to_line(sample.labels.get(name, ""), _MAX_LABEL))) for name in labels]
-    cells = [number, *own, *scores]
+    cells = [f"<pre>{sample.index:4}</pre>", *own, *scores]
     # A single line keeps rows low: cards are only 350 pixels high.
     return f"| {' | '.join(cells)} | {'<br>'.join(lines)} |"
 

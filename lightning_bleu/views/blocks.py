@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, NamedTuple, TypeAlias
 
 Tone: TypeAlias = Literal["", "good", "bad", "best", "quiet"]
@@ -67,8 +68,7 @@ class Range(NamedTuple):
 TableCell: TypeAlias = str | Cell | Range
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table.
 
     Attributes:
@@ -95,8 +95,7 @@ class Point(NamedTuple):
     high: float | None = None
 
 
-@dataclass(frozen=True)
-class Chart:
+class Chart(NamedTuple):
     """A line over numbers.
 
     Attributes:
@@ -126,7 +125,8 @@ class ExampleLine(NamedTuple):
     score: str = ""
 
 
-class Example(NamedTuple):
+@dataclass(frozen=True)
+class Example:
     """A sentence.
 
     Attributes:
@@ -140,8 +140,7 @@ class Example(NamedTuple):
     scores: str = ""
 
 
-@dataclass(frozen=True)
-class Examples:
+class Examples(NamedTuple):
     """Sentences with marked words. Without any, nothing is shown.
 
     Attributes:
@@ -178,8 +177,7 @@ class Heading(NamedTuple):
 Block: TypeAlias = Table | Chart | Examples | Note | Heading
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """All that is to be seen of something.
 
     Attributes:
@@ -189,16 +187,14 @@ class View:
     """
 
     title: str
-    blocks: Sequence[Block] = field(default_factory=list)
+    blocks: Sequence[Block] = ()
     page_title: str = ""
 
 
 def describe_marks(examples: Examples) -> dict[Mark, str]:
     """What the marks that appear in examples mean."""
-    marks: set[Mark] = set()
-    for example in examples.items:
-        for line in example.lines:
-            marks.update(span.mark for span in line.spans)
+    lines = chain.from_iterable(example.lines for example in examples.items)
+    marks = {span.mark for line in lines for span in line.spans}
     return {mark: meaning for mark, meaning in MEANINGS.items() if mark in marks}
 
 

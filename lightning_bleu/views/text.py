@@ -38,9 +38,7 @@ def to_text(view: View) -> str:
         <BLANKLINE>
         Done.
     """
-    paragraphs = [to_line(view.title)]
-    for block in view.blocks:
-        paragraphs.append("\n".join(_lines(block)))
+    paragraphs = [to_line(view.title), *("\n".join(_lines(block)) for block in view.blocks)]
     return "\n\n".join(filter(None, paragraphs))
 
 
@@ -86,10 +84,8 @@ def cell_texts(table: Table) -> list[list[str]]:
 
 
 def _align(row: Iterable[str], widths: Sequence[int], text_columns: int) -> str:
-    cells = []
-    for column, (text, width) in enumerate(zip(row, widths)):
-        cells.append(_pad(text, width, at_left=column >= text_columns))
-    return "  ".join(cells).rstrip()
+    columns = enumerate(zip(row, widths))
+    return "  ".join(_pad(text, width, at_left=column >= text_columns) for column, (text, width) in columns).rstrip()
 
 
 def _pad(text: str, width: int, *, at_left: bool = False) -> str:

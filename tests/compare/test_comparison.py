@@ -194,6 +194,12 @@ def test_a_record_of_other_metrics_alone_names_them_and_is_scored_by_bleu_and_ch
     assert [*comparison.tests] == ["bleu", "chrf"]
 
 
+def test_different_settings_of_records_are_named_as_the_cause_of_another_score(tmp_path: Path) -> None:
+    folders = [record(tmp_path / name, A, metrics=CorpusBLEU(tokenizer=name)) for name in ("13a", "char")]
+    with pytest.warns(UserWarning, match=r"it was scored with tokenizer='char', and the settings of the first system"):
+        compare(*folders)
+
+
 def change_score(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     """Change the last score in the record of a loader."""
     path = folder.parent / "scores.json"

@@ -212,7 +212,7 @@ def collect_warnings(call: Callable[..., Any], *args: Any, message: str, **optio
 class Shown(NamedTuple):
     """A sentence in a table of samples, without marks."""
 
-    index: int
+    number: int
     scores: list[float]
     source: str | None
     hypothesis: str
@@ -224,12 +224,12 @@ def read_table(panel: str) -> list[Shown]:
     rows = []
     for line in [line for line in panel.splitlines() if line.startswith("|")][2:]:
         cells = [re.sub("</?(?:pre|strong|em)>|[\u2068\u2069]", "", cell) for cell in line.strip("| ").split(" | ")]
-        index, *scores, lines = cells
+        number, *scores, lines = cells
         texts: dict[str, list[str]] = {"src": [], "hyp": [], "ref": []}
         for label, text in re.findall("<code>(...)(?: .empty.)?</code> ?(.*?)(?:<br>|$)", lines):
             texts[label].append(html.unescape(text))
         source, (hypothesis,), references = texts["src"], texts["hyp"], texts["ref"]
-        rows.append(Shown(int(index), [*map(float, scores)], source[0] if source else None, hypothesis, references))
+        rows.append(Shown(int(number), [*map(float, scores)], source[0] if source else None, hypothesis, references))
     return rows
 
 

@@ -161,6 +161,10 @@ def use_trainers(folder: Path) -> Scores:
     copied = [item | {"generated": item["labels"], "input_ids": [5, 6]} for item in ITEMS]
     found["copied"] = make_trainer(make_evaluator()).evaluate(copied)
 
+    # A key of the batch that a function takes.
+    of_key: Any = {"first": lambda hypotheses, references, *, input_ids: [float(row[0]) for row in input_ids]}
+    found["key"] = make_trainer(Evaluator(of_key, decoder=decode)).evaluate(ITEMS)["eval_first"]
+
     # An evaluation inside an evaluation.
     evaluator = make_evaluator(translations=True)
     inner: list[Scores] = []
@@ -223,9 +227,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Scores], Path]
 
 
 @pytest.mark.slow
-def test_datasets_have_their_scores_and_metrics(found: tuple[list[Scores], Path]) -> None:
+def test_datasets_have_their_scores_and_metrics_get_keys_of_the_batch(found: tuple[list[Scores], Path]) -> None:
     expected = expected_scores(ITEMS, "eval_news") | expected_scores(OTHERS, "eval_talks")
     for process in found[0]:
+        assert process["key"] == sum(item["input_ids"][0] for item in ITEMS) / len(ITEMS)
         assert contains(process["two datasets"], expected)
         assert process["results of two datasets"] == expected
         shown = [*range(8)]

@@ -281,6 +281,8 @@ def join_shares(
             if not is_in_order:
                 reasons = [reason or _REORDERED for reason in reasons]
             mistakes += _suspect_workers(loader, sentences)
+            if sentences.index is not None:
+                mistakes += _suspect_index(loader, sentences, filled)
         seen_labels[loader.name] = set().union(*(share.seen_labels for share in of_loader))
         mistakes += [_describe_unknown(loader, reason) for reason in reasons if reason]
     if any(metric.takes_sources for metric in metrics.values()):
@@ -407,6 +409,19 @@ def _suspect_workers(loader: Loader, sentences: Sentences) -> Iterator[Mistake]:
             f"{loader.origin.give} the position of each sentence as 'index' {loader.origin.to} {loader.origin.name!r}: "
             "then it counts once.",
         )
+
+
+def _suspect_index(loader: Loader, sentences: Sentences, shares: Sequence[LoaderShare]) -> Iterator[Mistake]:
+    """Different hypotheses with one index in a process, of which the first counts. (Processes may round otherwise.)"""
+    if sum(len(share.rows) for share in shares) == len(sentences):
+        return
+    for rows in [share.rows for share in shares]:
+        if len(rows.unique(dim=0)) > len(rows[:, [0, 1, GROUP]].unique(dim=0)):  # type: ignore[no-untyped-call]
+            yield (
+                f"index of {loader.name}",
+                "Different hypotheses have the same 'index', and only the first one counts. An index is the position "
+                f"of a sentence in its dataset: {loader.origin.give} another one for each hypothesis, or none.",
+            )
 
 
 def _describe_unknown(loader: Loader, reason: str) -> Mistake:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -87,7 +88,17 @@ class Result(Viewable):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that :mod:`json` can serialize."""
-        signature = getattr(self.report, "signature", None)
+        test, comparison = self.comparison, None
+        if test is not None:
+            comparison = {
+                "with": "best before",
+                "score": test.score_b,
+                "difference": test.difference,
+                "interval": _ends_of(test),
+                "p_value": test.p_value,
+                "verdict": None if self.verdict is None else self.verdict.word,
+                "best": self.best,
+            }
         return {
             "higher_is_better": self.higher_is_better,
             "percent": self.percent,
@@ -95,8 +106,8 @@ class Result(Viewable):
             "parts": self.parts,
             "counts": {} if self.report is None else self.report.counts(),
             "interval": None if self.interval is None else _ends_of(self.interval),
-            "comparison": self._comparison_to_dict(),
-            "signature": signature,
+            "comparison": comparison,
+            "signature": getattr(self.report, "signature", None),
         }
 
     def describe(self, examples: int) -> View:
@@ -122,20 +133,6 @@ class Result(Viewable):
 
     def _format(self, value: float, sign: str = "") -> str:
         return format_in_unit(value, self.percent, sign)
-
-    def _comparison_to_dict(self) -> dict[str, Any] | None:
-        test = self.comparison
-        if test is None:
-            return None
-        return {
-            "with": "best before",
-            "score": test.score_b,
-            "difference": test.difference,
-            "interval": _ends_of(test),
-            "p_value": test.p_value,
-            "verdict": None if self.verdict is None else self.verdict.word,
-            "best": self.best,
-        }
 
 
 def _ends_of(interval: Interval | PairedTest) -> dict[str, float]:
@@ -174,14 +171,10 @@ def tabulate(results: Mapping[str, Result]) -> Table:
         [['val_bleu', '0.5000', 'mean of 2 loaders'], ['val_bleu/a', '0.2000', '']]
     """
     cells_by_name = {name: _cells(result) for name, result in results.items()}
-    columns: dict[str, None] = {}  # an ordered set
-    for cells in cells_by_name.values():
-        columns.update(dict.fromkeys(cells))
-    rows = []
+    columns = dict.fromkeys(chain.from_iterable(cells_by_name.values()))  # an ordered set
+    rows: list[list[TableCell]] = []
     for name, cells in cells_by_name.items():
-        row: list[TableCell] = [name]
-        row += [cells.get(column, "") for column in columns]
-        rows.append(row)
+        rows.append([name, *(cells.get(column, "") for column in columns)])
     directions = {name: result.higher_is_better for name, result in results.items()}
     return Table(["", *columns], rows, note=describe_directions(directions))
 
@@ -439,16 +432,11 @@ def group_by_loader(scored: Sequence[Scored], loaders: Sequence[Sentences]) -> l
         loaders: its sentences.
     """
     scored_loaders = []
+    whole = [score for score in scored if not score.name.group and not score.mean_of]
     for sentences in loaders:
-        results: dict[str, Result] = {}
-        rows_by_score: dict[str, SentenceRows] = {}
-        for score in scored:
-            name = score.name
-            if name.loader != sentences.loader or name.group or score.mean_of:
-                continue
-            results[name.key] = score.result
-            if score.rows is not None:
-                rows_by_score[name.key] = score.rows
+        of_loader = {score.name.key: score for score in whole if score.name.loader == sentences.loader}
+        results = {key: score.result for key, score in of_loader.items()}
+        rows_by_score = {key: score.rows for key, score in of_loader.items() if score.rows is not None}
         scored_loaders.append(ScoredLoader(sentences, results, rows_by_score))
     return scored_loaders
 
