@@ -1,4 +1,4 @@
-"""The page "Coming from compute_metrics": what it replaces and what it puts there give the same numbers."""
+"""The section "Coming from compute_metrics": what it replaces and what it puts there give the same numbers."""
 
 from __future__ import annotations
 
@@ -8,23 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 import sacrebleu
-from nltk.translate.bleu_score import SmoothingFunction  # type: ignore[import-untyped]
-from nltk.translate.bleu_score import sentence_bleu as nltk_sentence_bleu
 
-from lightning_bleu import CorpusBLEU, Evaluator, FunctionMetric
+from lightning_bleu import CorpusBLEU, Evaluator
 from tests.helpers.hugging_face import decode, make_items, make_trainer, texts_of
 from tests.helpers.pages import run_page
 from tests.helpers.process_groups import run_in_processes
 
-PAGE = Path(__file__).parents[1] / "docs" / "coming_from_compute_metrics.md"
+PAGE = Path(__file__).parents[1] / "docs" / "hugging_face.md"
 TARGETS = ["It's a warm day, isn't it?", "The dog ran. It snowed a lot.", "Bring the boats ashore, please."]
 OUTPUTS = ["It is a warm day, isn't it?", "It snowed a lot. A dog ran.", "Bring the boats, please."]
-
-
-@pytest.fixture(scope="module")
-def page() -> dict[str, Any]:
-    """The names that the page defines."""
-    return run_page(PAGE)
 
 
 def make_tokenizer() -> Any:
@@ -45,7 +37,8 @@ def encode(tokenizer: Any, lines: list[str], padding: int) -> Any:
     return np.array([row + [padding] * (width - len(row)) for row in rows])
 
 
-def test_translation_has_the_same_scores(page: dict[str, Any]) -> None:
+def test_translation_has_the_same_scores() -> None:
+    page = run_page(PAGE, "Coming from `compute_metrics`")
     tokenizer = page["tokenizer"] = make_tokenizer()
     predictions = encode(tokenizer, OUTPUTS, tokenizer.pad_token_id)
     labels = encode(tokenizer, TARGETS, -100)
@@ -58,16 +51,6 @@ def test_translation_has_the_same_scores(page: dict[str, Any]) -> None:
     assert {f"val_{name}": value for name, value in expected.items()} == pytest.approx(
         {name: result.score for name, result in results.items()}
     )
-
-
-def test_the_bleu_of_characters_is_that_of_nltk(page: dict[str, Any]) -> None:
-    smooth = SmoothingFunction().method3
-    pairs = zip(OUTPUTS, TARGETS)
-    scores = [nltk_sentence_bleu([list(target)], list(output), smoothing_function=smooth) for output, target in pairs]
-    evaluator = Evaluator({"bleu_4": FunctionMetric(page["character_bleu"], percent=True, perfect=1)})
-    evaluator.start()
-    evaluator.update(OUTPUTS, TARGETS)
-    assert evaluator.finish(step=0)["val_bleu_4"].score == pytest.approx(100 * np.mean(scores))
 
 
 def score_in_two_ways() -> dict[str, float]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import io
 import itertools
 import json
 import multiprocessing
@@ -29,7 +31,7 @@ from lightning_bleu.hugging_face.mixin import _check_ids
 from tests.helpers.files import read_files, read_scores
 from tests.helpers.hugging_face import DATASETS, collate, decode, make_items, make_trainer, texts_of
 from tests.helpers.lightning import read_events
-from tests.helpers.pages import run_page
+from tests.helpers.pages import outputs, run_page
 from tests.helpers.process_groups import run_in_processes
 from tests.helpers.validations import begin
 
@@ -412,8 +414,11 @@ def test_trainers_have_what_the_mixin_overrides_or_calls() -> None:
 
 def run_page_of_docs(folder: Path) -> None:
     os.chdir(folder)
-    torch.manual_seed(0)
-    run_page(PAGE)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        run_page(PAGE)
+    for output in outputs(PAGE):
+        assert output in printed.getvalue()
 
 
 @pytest.mark.slow
