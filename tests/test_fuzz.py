@@ -95,6 +95,7 @@ def test_a_round_stops_when_the_time_is_up() -> None:
     assert 0 < done.inputs <= 10
 
 
+@pytest.mark.long
 def test_the_command_prints_a_failure_that_is_shrunk_and_how_to_reproduce_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

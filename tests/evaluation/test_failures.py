@@ -43,7 +43,7 @@ class Loop:
     def __init__(self, folder: Path, **options: Any) -> None:
         self.folder = folder / "translations"
         self.switch = Switch()
-        metrics = {"bleu": CorpusBLEU(), "switch": self.switch}
+        metrics: dict[str, Any] = {"bleu": CorpusBLEU(), "switch": self.switch}
         self.evaluator = Evaluator(metrics, translations=self.folder, **options)
 
     def validate(self, is_good: bool) -> Any:

@@ -335,7 +335,7 @@ def test_a_metric_scores_sentences_and_knows_whether_higher_is_better(metric: An
 
 def test_every_number_that_is_logged_is_understood_by_monitors() -> None:
     """Its direction is known, also below scores whose names are not known before."""
-    names = [name for name in make_metrics() if name not in ("sacre_chrf", "chrf_score", "eed", "edit_rate")]  # slow
+    names = ["bleu", "chrf", "errors", "page", "ter", "rouge", "both"]
     evaluator = Evaluator(make_metrics(*names), parts=True, confidence=0.9, compare_to="best")
     started = begin(evaluator, ["news", "talks"])
     for number in (0, 1):

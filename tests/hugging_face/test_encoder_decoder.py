@@ -61,6 +61,7 @@ def make_items() -> list[dict[str, list[int]]]:
     return items
 
 
+@cache
 def expected_score(**options: Any) -> float:
     model, items = make_model(), make_items()
     hypotheses = [to_text(complete_alone(model, item["input_ids"], **options)) for item in items]
