@@ -342,7 +342,7 @@ def _describe_scope(loader: Loader, identity: Tensor) -> str:
     total = None if isinstance(dataset, IterableDataset) else length_of(dataset)
     count, different = len(identity), len(packed_rows.checksums_of(identity).unique())  # type: ignore[no-untyped-call]
     scope = f"{count:,} of {total:,} sentences" if total is not None and count < total else ""
-    if max(10, 2 * different) <= count:
+    if count >= 10 and 2 * different <= count:
         scope = f"{scope or f'{count:,} sentences'}, {different:,} different"
     return scope
 
@@ -421,7 +421,7 @@ def _suspect_workers(loader: Loader, sentences: Sentences) -> Iterator[Mistake]:
 
 
 def _suspect_index(loader: Loader, sentences: Sentences, shares: Sequence[LoaderShare]) -> Iterator[Mistake]:
-    """Different hypotheses with one index in a process, of which the first counts. (Processes may round otherwise.)"""
+    """Different hypotheses with one index, of which the first counts, in one process: others may round differently."""
     if sentences.index is None or sum(len(share.rows) for share in shares) == len(sentences):
         return
     for rows in [share.rows for share in shares]:
