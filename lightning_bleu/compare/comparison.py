@@ -196,15 +196,12 @@ class Comparison(Viewable):
         """
         rows, baseline_rows = self._find_rows(metric, system)
         scores, baseline_scores = rows.score_sentences().tolist(), baseline_rows.score_sentences().tolist()
+        references, baseline = self.texts.references, self.texts.hypotheses[self.baseline]
+        hypotheses = self.texts.hypotheses[system]
         worsened, improved = find_changed(rows, baseline_rows, len(scores))
 
         def describe(numbers: Sequence[int]) -> list[Change]:
-            of_systems: Sequence[list[Any]] = [
-                self.texts.references,
-                self.texts.hypotheses[self.baseline],
-                self.texts.hypotheses[system],
-            ]
-            texts = {number: tuple(lines[number] for lines in of_systems) for number in numbers}
+            texts = {number: (references[number], baseline[number], hypotheses[number]) for number in numbers}
             return [
                 Change(number, self._source(number), *lines, baseline_scores[number], scores[number])
                 for number, lines in drop_repeats(texts, count).items()

@@ -347,7 +347,7 @@ def _describe_scope(loader: Loader, identity: Tensor) -> str:
             total = len(dataset)  # type: ignore[arg-type]
     count, different = len(identity), len(packed_rows.checksums_of(identity).unique())  # type: ignore[no-untyped-call]
     scope = f"{count:,} of {total:,} sentences" if count < total else ""
-    if max(10, 2 * different) <= count:
+    if count >= 10 and 2 * different <= count:
         scope = f"{scope or f'{count:,} sentences'}, {different:,} different"
     return scope
 
@@ -412,7 +412,7 @@ def _suspect_workers(loader: Loader, sentences: Sentences) -> Iterator[Mistake]:
 
 
 def _suspect_index(loader: Loader, sentences: Sentences, shares: Sequence[LoaderShare]) -> Iterator[Mistake]:
-    """Different hypotheses with one index in a process, of which the first counts. (Processes may round otherwise.)"""
+    """Different hypotheses with one index, of which the first counts, in one process: others may round differently."""
     if sum(len(share.rows) for share in shares) == len(sentences):
         return
     for rows in [share.rows for share in shares]:
