@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from itertools import chain, islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from lightning_bleu.core.mistakes import UNSPACED
 from lightning_bleu.core.scoring import EvaluatorMetric
@@ -84,7 +84,6 @@ PIECES = {
 """What is no text, although both sides have it."""
 ID = re.compile(r"\w{3}.*\d|\d{4}")
 """What a number of a sentence looks like, unlike small numbers."""
-DIGIT = re.compile(r"\d")
 REMEDIES = {
     "one-sided subwords": "Join the subwords: decode ids to text.",
     "one-sided tags": "Are they special tokens? Set skip_special_tokens=True. Remove tags with all that they tag.",
@@ -135,7 +134,6 @@ WEIGHTS = {"symbol": 1.0, "word": 1.0, "mixed": 1.0, "kind": 0.9, "letter": 0.8,
 end."""
 OTHER = {"hypotheses": "references", "references": "hypotheses"}
 """The other side."""
-Transformation: TypeAlias = Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -199,8 +197,9 @@ def select_warnings(findings: Iterable[Finding]) -> Iterator[tuple[str, str]]:
     numbers: Counter[str] = Counter()
     for finding in findings:
         if finding.is_warning:
-            numbers[finding.where + finding.key] += 1
-            yield f"{finding.key} {numbers[finding.where + finding.key]}", str(finding)
+            place = finding.where + finding.key
+            numbers[place] += 1
+            yield f"{finding.key} {numbers[place]}", str(finding)
 
 
 # What is examined
@@ -231,19 +230,22 @@ class Texts:
     def nearness(self) -> float:
         """How near hypotheses are to their references, whatever the case, punctuation, and spaces.
 
-        0 for a weak model: its hypotheses are no nearer to their own references than to others. What they lack means
-        nothing.
+        0 for a weak model: its hypotheses are no nearer to their own references than to others, or have few different
+        words. What they lack means nothing.
 
         Example:
             >>> hypotheses, references = ["A CAT SAT", "TWO DOGS"], [["a cat sat"], ["two dogs"]]
             >>> Texts(hypotheses, references).nearness, Texts(hypotheses[::-1], references).nearness
             (1.0, 0.0)
         """
+        words, of_references = self.tally(str.split).values()
+        if 2 * len(words) <= len(of_references):
+            return 0.0
         hypotheses = [re.sub(r"\W", "", left.lower()) for left, _ in self.compared]
         references = [re.sub(r"\W", "", right.lower()) for _, right in self.compared]
         nearness = mean_likeness(zip(hypotheses, references))
         crossed = mean_likeness(zip(hypotheses, references[1:]))
-        return nearness if nearness > 0.02 + 1.3 * crossed else 0.0  # sentences of one topic share some words
+        return nearness if nearness > 0.02 + 1.5 * crossed else 0.0  # sentences of one topic share some words
 
     def pick(self, numbers: Collection[int], limit: int) -> Texts:
         """Some sentences without the middle of long texts."""
@@ -357,7 +359,7 @@ def find_findings(
 
     Example:
         >>> find_findings(["a cat</s>"] * 4 + ["a dog</s>"] * 3, [["a cat"]] * 4 + [["a dog"]] * 3)[0].message[:78]
-        "7 of 7 hypotheses end with '</s>', and no references do, as in 'a cat</s>'. Ar"
+        "7 of 7 hypotheses end with '</s>', and no references do, as in 'a dog</s>'. Ar"
     """
     if not hypotheses:
         return []
@@ -420,8 +422,9 @@ CATEGORIES = {
     "Z": "white space",
 }
 """Kinds of characters, by the beginning of their category in Unicode."""
-ASPECTS = {"letter": "case", "mark": "punctuation", "space": "spaces", "break": "spaces", "": "letters"}
-"""What a metric must see, so that a kind matters: the last word of its name. All see letters."""
+ASPECTS = {"letter": "case", "mark": "punctuation", "space": "spaces", "break": "spaces"}
+ASPECTS |= {"letters": "letters", "digit": "letters"}
+"""What a metric must see, so that a kind matters, by the last word of the kind. All see letters."""
 VERBS = {"begin with": str.startswith, "end with": str.endswith, "contain": str.__contains__}
 """What texts may do with a string."""
 
@@ -523,21 +526,27 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Iterat
     """
     explained: set[int] = set()
     said = 0
-    candidates = [*list_changed(few), *list_strings_of(few, aspects), *list_lacking(few, aspects)]
-    for found in sorted(candidates):
+    for found in sorted([*list_changed(few), *list_contained(few, aspects), *list_lacking(few, aspects)]):
+        if said == MAX_FINDINGS:
+            return
         lines = few.sides[found.side]
         numbers = [number for number, line in enumerate(lines) if found.does(line)]
-        if said == MAX_FINDINGS or are_most(number in explained for number in numbers):
+        if are_most(number in explained for number in numbers):
             continue
-        explained.update(numbers)
         quoted = quote(found, [lines[number] for number in numbers])
         name = find_remedy(quoted)
-        if len(texts) >= MIN_DIFFERING or name in CERTAIN or name == "changed":
+        count, others = texts.count(quoted.does)[found.side]
+        are_enough = len(texts) >= MIN_DIFFERING or name in CERTAIN or name == "changed"
+        if are_enough and count > LACK_RATIO * others:  # unlike what other references have
             said += 1
-            yield describe_one_sided(quoted, name, texts)
+            explained.update(numbers)
+            statement = describe_one_sided(quoted, others)
+            share = KIND_SHARE if found.verb == "lack" else NOTE_SHARE
+            is_note = name not in CERTAIN and count < share * len(texts)
+            yield say(name, count, len(texts), statement, is_note=is_note)
 
 
-def list_strings_of(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
+def list_contained(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
     """The strings that one side has, and the other does not."""
     counters = few.tally(list_strings)
     least_count = few.least("symbol")
@@ -565,22 +574,22 @@ def list_lacking(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
             if lacking < few.least("kind") or lacking <= LACK_RATIO * (len(few) - count):
                 continue
             name, _, place = kind.partition(" at the ")
-            last_word = name.split()[-1]
-            if ASPECTS.get(last_word, "letters") in aspects:
+            *_, last_word = name.split()
+            if ASPECTS[last_word] in aspects:
                 weight = WEIGHTS["end" if place else "kind"]
                 yield OneSided(-lacking * weight, side, "lack", kind)
 
 
-def describe_one_sided(found: OneSided, name: str, texts: Texts) -> Finding:
-    """What to say about something that is one-sided."""
-    count, others = texts.count(found.does)[found.side]
+def describe_one_sided(found: OneSided, others: int) -> str:
+    """What to say about something that is one-sided, and that some texts of the other side do, too.
+
+    Example:
+        >>> describe_one_sided(OneSided(-9, "hypotheses", "lack", "a digit"), 1)
+        'hypotheses lack a digit, and 1 references do'
+    """
     feature = repr(found.feature[:60]) if found.verb in VERBS else found.feature
     statement = f"{found.side} {found.verb} {feature}, and {others or 'no'} {OTHER[found.side]} do"
-    if found.example:
-        statement += f", as in {found.example!r}"
-    share = KIND_SHARE if found.verb == "lack" else NOTE_SHARE
-    is_note = name not in CERTAIN and count < share * len(texts)
-    return say(name, count, len(texts), statement, is_note=is_note)
+    return f"{statement}, as in {found.example!r}" if found.example else statement
 
 
 def find_remedy(found: OneSided) -> str:
@@ -669,7 +678,7 @@ def normalize(text: str) -> str:
     return "\u2047".join(unicodedata.normalize("NFKC", part) for part in text.split("\u2047"))
 
 
-CHANGES: dict[str, Transformation] = {
+CHANGES: dict[str, Callable[[str], str]] = {
     "entities that html.unescape replaces": html.unescape,
     "letters of a wrong encoding, which open(path, encoding='utf-8') avoids": decode_again,
     "characters that unicodedata.normalize('NFKC', text) replaces": normalize,
@@ -739,8 +748,9 @@ def find_lost_words(few: Texts) -> Iterator[Finding]:
         for side, other in OTHER.items():
             lost = []
             for left, right in zip(words[side], words[other]):
-                are_long = min(len(left), len(right)) > 2
-                if are_long and left[end] == right[beside] != right[end] and not DIGIT.search(right[end]):
+                if min(len(left), len(right)) <= 2 or any(map(str.isdigit, right[end])):  # unlike ids
+                    continue
+                if left[end] == right[beside] != right[end]:
                     lost.append(right[end])
             if len(lost) >= few.least("lost") and len(set(lost)) > 3:
                 statement = f"{side} lack the {name} word of the other side, and have the one beside it"
