@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import os
 import random
@@ -394,10 +395,14 @@ def test_code_and_documentation_as_text_have_no_findings() -> None:
         assert find_findings(hypotheses, [[line] for line in texts], texts, metrics=metrics) == []
 
 
-def test_the_documentation_has_a_row_for_each_finding() -> None:
+def test_the_documentation_has_a_row_for_each_finding_with_an_example_of_it() -> None:
     page = (ROOT / "docs/reading_the_dashboard.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| \[([a-z-]+)\]\{#([a-z-]+)\} \|", page, flags=re.MULTILINE)
-    assert rows == [(key, key) for key in KEYS]
+    rows = re.findall(r'^\| \[([a-z-]+)\]\{#([a-z-]+)\} \| "(.*?)" \|', page, flags=re.MULTILINE)
+    assert [row[:2] for row in rows] == [(key, key) for key in KEYS]
+    for key, _, example in rows:
+        cases = MISTAKES[key].values()
+        found = (find_findings(lines, [[line] for line in targets], sources) for lines, targets, sources in cases)
+        assert any(html.unescape(example) in finding.message for findings in found for finding in findings), key
 
 
 def test_counts_are_those_of_the_quoted_string_in_all_sentences() -> None:
