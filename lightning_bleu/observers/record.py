@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lightning_bleu.core.batch import Sentence
+from lightning_bleu.core.packed_rows import count_inputs
 from lightning_bleu.evaluation.scores.validation import Scored, ScoredLoader, Validation
 from lightning_bleu.observers.recorded import (
     FORMAT,
@@ -273,7 +274,7 @@ def _describe_score(validation: Validation, score: Scored) -> dict[str, Any]:
         "mean_of": [validation.naming.render(member) for member in score.mean_of],
         "metric": name.metric,
         "class": validation.metrics[name.metric].class_name,
-        "forms": [] if rows is None else rows.input_counts.kinds,
+        "forms": [] if rows is None else count_inputs(rows.identity).kinds,
         **score.result.to_dict(),
         "settings": None if rows is None else rows.scorer.plain_settings(),
     }

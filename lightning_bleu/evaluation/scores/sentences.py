@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset
 
 from lightning_bleu.core import packed_rows
-from lightning_bleu.core.batch import InputCounts, Sentence
+from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.scoring import EvaluatorMetric, Scorer
 from lightning_bleu.evaluation.input.outputs import check_given
@@ -67,11 +67,6 @@ class SentenceRows:
         """Some of the sentences, by their numbers."""
         index = torch.tensor(numbers, dtype=torch.int64, device="cpu")
         return replace(self, identity=self.identity[index], statistics=self.statistics[index])
-
-    @property
-    def input_counts(self) -> InputCounts:
-        """The number of sentences by kind, and of references."""
-        return packed_rows.count_inputs(self.identity)
 
 
 SavedLoaders: TypeAlias = Mapping[str, Mapping[str, Any]]

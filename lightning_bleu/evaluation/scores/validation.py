@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from lightning_bleu.core.mistakes import Mistake
+from lightning_bleu.core.packed_rows import count_inputs
 from lightning_bleu.core.scoring import (
     Component,
     EvaluatorMetric,
@@ -323,7 +324,7 @@ def _score_sum(
     if not scorer.is_defined(sums):
         yield _describe_undefined(name)
         return
-    report = scorer.report(sums, None if rows is None else rows.input_counts)
+    report = scorer.report(sums, None if rows is None else count_inputs(rows.identity))
     components = [] if optional is None else scorer.components(report, optional=bool(optional))
     chosen = tuple(component for component in components if component.is_default or component.name in (optional or ()))
     shown = report if isinstance(report, Report) else None
