@@ -38,14 +38,3 @@ def test_the_c_program_counts_the_same_integers(
         metric.update(*batch)
     assert count(corpus).tolist() == metric.statistics.tolist()
     assert metric.statistics[0] > 10
-
-
-@pytest.mark.long
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc to measure memory")
-def test_the_benchmark_of_scale_finds_equal_results_in_all_processes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    load("scale", monkeypatch).main(["--quick"])
-    printed = capsys.readouterr().out
-    assert "Every process has the results of a single one" in printed
-    assert "All processes have the same interval" in printed

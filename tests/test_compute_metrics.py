@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sacrebleu
 
 from lightning_bleu import CorpusBLEU, Evaluator
+from tests.helpers.hugging_face import decode, make_items, make_trainer, texts_of
 from tests.helpers.pages import run_page
+from tests.helpers.process_groups import run_in_processes
 
 PAGE = Path(__file__).parents[1] / "docs" / "hugging_face.md"
 TARGETS = ["It's a warm day, isn't it?", "The dog ran. It snowed a lot.", "Bring the boats ashore, please."]
@@ -48,3 +51,32 @@ def test_translation_has_the_same_scores() -> None:
     assert {f"val_{name}": value for name, value in expected.items()} == pytest.approx(
         {name: result.score for name, result in results.items()}
     )
+
+
+def score_in_two_ways() -> dict[str, float]:
+    """The scores of 37 sentences in batches of 4: those of `compute_metrics`, and those of an evaluator."""
+
+    def compute_metrics(output: Any) -> dict[str, float]:
+        hypotheses, references = map(decode, (output.predictions.tolist(), output.label_ids.tolist()))
+        bleu = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="none").score
+        return {"computed_bleu": bleu, "computed_sentences": len(hypotheses)}
+
+    evaluator = Evaluator(CorpusBLEU(tokenizer="none", percent=True), decoder=decode)
+    scores: dict[str, float] = make_trainer(evaluator, compute_metrics=compute_metrics).evaluate(make_items(37))
+    return {name: scores[f"eval_{name}"] for name in ("bleu", "computed_bleu", "computed_sentences")}
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_compute_metrics_gets_the_sentences_that_two_processes_repeat_and_an_evaluator_does_not() -> None:
+    """It gets 40 sentences for 37, and BLEU 56.70 instead of 59.23."""
+    pytest.importorskip("transformers")
+    items = make_items(37)
+    whole, repeated = (
+        sacrebleu.corpus_bleu(texts[0], [*zip(*texts[1])], tokenize="none").score
+        for texts in (texts_of(items), texts_of([*items, *items[:3]]))
+    )
+    assert (round(whole, 2), round(repeated, 2)) == (59.23, 56.7)
+    for processes, (count, bleu) in {1: (37, whole), 2: (40, repeated)}.items():
+        expected = {"bleu": whole, "computed_bleu": bleu, "computed_sentences": count}
+        assert run_in_processes(processes, score_in_two_ways) == [pytest.approx(expected)] * processes

@@ -37,7 +37,7 @@ from tests.helpers.callback_metrics import (
     return_sentences,
     try_to,
 )
-from tests.helpers.files import read_files, read_scores
+from tests.helpers.files import limit_files, read_files, read_scores
 from tests.helpers.hugging_face import collate, decode, make_items, make_trainer
 from tests.helpers.lightning import PanelLogger, as_logged, collect_warnings, fit, make_loader, read_events
 from tests.helpers.process_groups import ProcessPool
@@ -144,7 +144,7 @@ def run_loop(rank: int, processes: int, folder: Path, case: str) -> Any:
     [
         ("sampler", 2),
         pytest.param("dict", 2, marks=pytest.mark.promise("6: results are those of a single process, in a plain loop")),
-        *(pytest.param(case, count, marks=pytest.mark.long) for case in CASES for count in (2, 3)),
+        *(pytest.param(case, 3, marks=pytest.mark.long) for case in ("mask", "groups", "list", "index", "no batch")),
     ],
 )
 def test_several_processes_yield_what_one_does(case: str, processes: int, pool: ProcessPool, tmp_path: Path) -> None:
@@ -352,8 +352,6 @@ def test_a_tokenizer_that_decodes_is_a_decoder(kind: Any) -> None:
     with pytest.raises(TypeError, match=message):
         kind(tokenizer=tokenizer, pad_id=0)
     kind(decoder=tokenizer)
-    with pytest.raises(TypeError, match=rf"^\['tokenizer'\] are options of the metric: {kind.__name__}\(CorpusBLEU"):
-        kind(tokenizer="zh")
 
 
 ONE: Any = (["a"], ["a"])
@@ -421,6 +419,12 @@ def test_all_options_are_listed_everywhere() -> None:
             parser.parse_args([f"--bleu.{wrong}"])
 
 
+def try_to_write(write: Callable[[], Any]) -> str:
+    """The message of an error on a disk that is full."""
+    with limit_files(100):
+        return try_to(write)
+
+
 def fail_in_one_process(rank: int, processes: int, folder: Path) -> list[str]:
     """The errors of each process. Something is wrong in the last one, or in the first."""
     own: Any = {"index": [0]} if rank else {}
@@ -439,6 +443,7 @@ def fail_in_one_process(rank: int, processes: int, folder: Path) -> list[str]:
         try_to(validate, Evaluator(), index=[0]),
         try_to(validate, Evaluator(), **own),
         try_to(validate, Evaluator(translations=folder / "file")),
+        try_to_write(lambda: validate(Evaluator(translations=folder / "full"))),
         try_to(validate, Evaluator(loggers=[Fails()] if rank == 0 else [])),
     ]
 
@@ -448,9 +453,10 @@ def fail_in_one_process(rank: int, processes: int, folder: Path) -> list[str]:
 def test_an_error_in_one_process_ends_all_but_that_of_a_logger(pool: ProcessPool, tmp_path: Path) -> None:
     first, other = pool.run(2, fail_in_one_process, tmp_path)
     assert first == other
-    messages = ["one number or pair per sentence", "SamePosition: ", "in some processes only", "a folder for files", ""]
-    assert [message in error for error, message in zip(first, messages, strict=True)] == [True] * 5, first
-    assert first[4] == ""
+    messages = ["one number or pair per sentence", "SamePosition: ", "in some processes only", "a folder for files"]
+    messages.append("File too large. Nothing of this validation was recorded")
+    assert [message in error for error, message in zip(first, messages)] == [True] * 5, first
+    assert first[5] == ""
 
 
 def warn_in_one_process(rank: int, processes: int) -> str:
@@ -472,34 +478,6 @@ def test_a_warning_that_is_an_error_in_one_process_ends_all(pool: ProcessPool) -
     first, other = pool.run(2, warn_in_one_process)
     assert first == other
     assert first.startswith("UserWarning: "), first
-
-
-ORDERS = [("bleu", "chrf", "share"), ("share", "chrf", "bleu")]
-
-
-def share(hypotheses: list[str], references: list[list[str]]) -> list[float]:
-    return [float(hypothesis in own) for hypothesis, own in zip(hypotheses, references)]
-
-
-def validate_in_another_order(rank: int, processes: int) -> dict[str, float]:
-    """The scores of metrics in another order in each process, as a dict made from a set has them."""
-    metrics: dict[str, Any] = {"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True), "share": share}
-    evaluator = Evaluator({name: metrics[name] for name in ORDERS[rank]}, confidence=0.9, compare_to="best")
-    for step in range(2):
-        evaluator.start(deal(rank, processes))
-        for item in range(rank, 40, processes):
-            evaluator.update([f"a b c d {item % 7} e f"], [f"a b c d {item % (5 + step)} e f"], index=[item])
-        results = evaluator.finish(step)
-    return {key: result.score for key, result in results.items()}
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:The best validation so far")
-def test_metrics_in_another_order_have_the_same_scores(pool: ProcessPool) -> None:
-    (alone,) = pool.run(1, validate_in_another_order)
-    first, other = pool.run(2, validate_in_another_order)
-    assert first == other == alone
-    assert len({*alone.values()}) == 3
 
 
 def validate_without_a_loader(rank: int, processes: int) -> list[str]:

@@ -8,10 +8,8 @@ import json
 import math
 import pickle
 import random
-import re
 from collections.abc import Callable, Iterator
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,8 +20,6 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, Result
-from lightning_bleu.compare import compare_systems
-from lightning_bleu.compare.known_metrics import find_class
 from lightning_bleu.core.batch import InputCounts
 from lightning_bleu.core.scoring import count_sentences
 from lightning_bleu.observers.samples import find_worst
@@ -351,25 +347,6 @@ def test_the_worst_sentences_are_the_worst(kind: Kind) -> None:
     assert kind.score_sentences(WORSE, REFERENCES).argsort(descending=kind.higher_is_better).tolist() == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("percent", [False, True])
-def test_the_scores_of_a_run_are_those_of_the_systems_in_its_files(percent: bool, tmp_path: Path) -> None:
-    """Of the known metrics, with their settings. A record cannot know how to make the others."""
-    metrics = {name: kind.metric(percent=percent) for name, kind in KINDS.items()}
-    metrics |= {f"other_{name}": kind.metric(percent=percent, **kind.other_options) for name, kind in KINDS.items()}
-    folders = tmp_path / "a", tmp_path / "b"
-    results = [run(metrics, preds, translations=folder) for preds, folder in zip((WORSE, BETTER), folders)]
-    known = [name for name, metric in metrics.items() if find_class(type(metric).__name__) is not None]
-    unknown = [name for name in metrics if name not in known]
-    systems = {folder.name: folder / "val" / "step-0000000" for folder in folders}
-    with pytest.warns(UserWarning, match=re.escape(f"The record has scores of {unknown}, which are not compared")):
-        comparison = compare_systems(systems, resamples=10)
-    assert comparison.metrics == known
-    for name, intervals in comparison.intervals.items():
-        scores = [interval.score for interval in intervals.values()]
-        assert scores == pytest.approx([of_run[f"val_{name}"].score for of_run in results])
-        assert intervals["a"].percent == percent
-
-
 # Errors change nothing
 
 
@@ -638,5 +615,3 @@ def test_an_unknown_option_gets_a_hint_also_if_it_is_one_of_torchmetrics(kind: K
     for name, meant in (("lower_case", "lowercase"), ("sync_on_computes", "sync_on_compute")):
         with pytest.raises(TypeError, match=f"unknown option '{name}': did you mean '{meant}'"):
             kind.metric(**{name: True})
-    with pytest.raises(ValueError, match="`compute_on_cpu` to be an `bool` but got yes"):
-        kind.metric(compute_on_cpu="yes")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lightning_bleu import BLEUScore, corpus_bleu
+from lightning_bleu import corpus_bleu
 from tests.helpers.corpora import read_lines
 
 
@@ -43,20 +43,6 @@ def test_the_second_candidate_of_the_bleu_paper_scores_0() -> None:
     # 14 words against 16: exp(1 - 16 / 14)
     assert result.brevity_penalty == close(0.8668778997501817)
     assert result.precisions == close((8 / 14, 1 / 13, 0, 0))
-
-
-def test_the_candidates_with_full_stops_score_as_in_nltk() -> None:
-    def score(candidate: str) -> BLEUScore:
-        stopped = [[reference + "." for reference in REFERENCES]]
-        return corpus_bleu([candidate], stopped, convention="papineni", tokenizer="none")
-
-    first = score(CANDIDATE_1 + ".")
-    assert first.precisions == close((16 / 18, 10 / 17, 7 / 16, 4 / 15))
-    assert first.bleu == close(0.4969770530031034)  # nltk.translate.bleu_score.sentence_bleu
-    second = score(CANDIDATE_2 + ".")
-    assert second.precisions == close((7 / 14, 1 / 13, 0, 0))
-    assert second.bleu == 0
-    assert score("").bleu == 0
 
 
 def test_three_sentences_score_as_in_hugging_face_evaluate() -> None:

@@ -16,7 +16,6 @@ import lightning_bleu
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-TEMPLATES = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
@@ -100,17 +99,6 @@ def test_the_classifiers_name_the_pythons_whose_jobs_block() -> None:
     assert named == blocking
     assert others
     assert [name for name in classifiers if name.startswith("Operating")] == ["Operating System :: POSIX :: Linux"]
-
-
-def test_reports_of_scores_have_the_signature_and_the_versions() -> None:
-    forms = {path.stem: load(path) for path in TEMPLATES if path.stem != "config"}
-    for form in forms.values():
-        assert {"name", "description", "body"} <= form.keys()
-    for name in ("bug", "wrong_score"):
-        fields = {field["id"]: field for field in forms[name]["body"] if "id" in field}
-        assert fields["versions"]["validations"] == {"required": True}
-        assert "signature" in fields
-    assert fields["signature"]["validations"] == {"required": True}
 
 
 def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:

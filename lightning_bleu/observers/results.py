@@ -31,7 +31,7 @@ class Results(dict[str, Result], Viewable):
         val_bleu  55.84
         Higher is better.
         >>> results.samples["val"].worst
-        [Sample(no. 1, bleu 53.7, 'the cat sat on the mat')]
+        [Sample(#0, bleu 53.7, 'the cat sat on the mat')]
         >>> results.to_html("results.html")  # doctest: +SKIP
 
     Args:
@@ -79,9 +79,7 @@ class Results(dict[str, Result], Viewable):
         if not self:
             return View("", [Note("No scores: no validation has ended in this process.")], self.title)
         blocks: list[Block] = [tabulate(self), *describe_findings(self.findings)]
-        if not examples:
-            return View("", blocks, self.title)
-        for name, samples in self.samples.items():
+        for name, samples in self.samples.items() if examples else ():
             if len(self.samples) > 1:
                 blocks.append(Heading(name))
             blocks += samples.blocks(examples)

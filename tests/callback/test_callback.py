@@ -147,24 +147,6 @@ def test_an_error_says_where_the_wrong_output_came_from(tmp_path: Path) -> None:
             validate(tmp_path, bleu, step=lambda batch, epoch: None)
 
 
-def test_a_batch_without_output_is_skipped(tmp_path: Path) -> None:
-    calls: list[int] = []
-
-    def step(batch: Tensor, epoch: int) -> Any:
-        """Nothing in the sanity check, which has two batches, and then in each second batch."""
-        calls.append(len(batch))
-        return return_ids(batch, epoch) if len(calls) > 2 and len(calls) % 2 else None
-
-    bleu = make_callback(extract=lambda outputs, batch: outputs)
-    fit(tmp_path, bleu, step=step, loaders=make_loader(SENTENCES[:28]), max_epochs=1)
-    assert bleu.results["val_bleu"].report == expected_score(0, torch.cat([SENTENCES[:7], SENTENCES[14:21]]))
-    nothing = BLEUCallback(extract=lambda outputs, batch: ([], []))
-    validate(tmp_path, nothing, step=lambda batch, epoch: None)  # what extract returns counts
-    assert nothing.results == {}
-    with pytest.raises(TypeError, match=r"got None \(no return statement\?\) from 'validation_step'"):
-        fit(tmp_path, make_callback(), step=lambda batch, epoch: None)  # after the sanity check
-
-
 @pytest.mark.parametrize("namespace", NAMESPACES)
 def test_a_validation_can_be_skipped(namespace: str, tmp_path: Path) -> None:
     """What monitors the score sees the last one."""
@@ -255,5 +237,5 @@ def test_a_training_or_a_test_may_be_shuffled_beside_a_comparison(tmp_path: Path
     trainer.fit(module, make_loader(shuffle=True), [make_loader(), make_loader()])
     with pytest.warns(UserWarning, match="'dataloader_names' has 2 names, but there are 1 loaders of 'test'"):
         trainer.test(module, make_loader(shuffle=True), verbose=False)
-    assert [*bleu.results] == ["val_bleu/a", "val_bleu/b", "val_bleu", "test_bleu"]
+    assert [*bleu.results] == ["val_bleu", "val_bleu/a", "val_bleu/b", "test_bleu"]
     assert find_reports(bleu)["test_bleu"] == expected_score(1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 import shutil
 import zipfile
 from collections.abc import Sequence
@@ -16,11 +15,8 @@ from typing import Any
 import pytest
 from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger, WandbLogger
 from pytorch_lightning.loggers.logger import Logger
-from sacrebleu.metrics.ter import TER
-from tensorboard.plugins.custom_scalar import layout_pb2  # type: ignore[import-untyped]
-from torchmetrics.text import ROUGEScore
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu
+from lightning_bleu import BLEUCallback, CorpusBLEU, corpus_bleu
 from lightning_bleu.observers.loggers import adapt
 from lightning_bleu.observers.tensorboard import escape_cell
 from tests.helpers.lightning import (
@@ -78,7 +74,7 @@ def test_tensorboard_gets_samples_and_a_figure_at_the_step_of_the_scores(tmp_pat
         panels = texts(events, f"val_{name}")
         assert [step for step, _ in panels] == STEPS
         assert f"The {kind}. {escape_cell(str(report))}" in panels[-1][1].splitlines()[0]
-    expected = [(i + 1, [round(BLEU[i], 1)], f"source {i}", *LINES[i]) for i in range(2)]
+    expected = [(i, [round(BLEU[i], 1)], f"source {i}", *LINES[i]) for i in range(2)]
     assert [tuple(row) for row in read_table(texts(events, "val_samples")[-1][1])] == expected
 
     images = events.Images("val_bleu/by_length")
@@ -93,82 +89,7 @@ def test_nothing_but_charts_is_shown_without_samples(tmp_path: Path) -> None:
     assert "val_bleu" in tags["scalars"]
 
 
-@pytest.mark.parametrize("lines", [[("", [""])] * 3, [("a", ["a"])], [("", ["a b"]), ("a b", [""])]])
-def test_corpora_with_few_words_are_shown(lines: list[tuple[str, list[str]]], tmp_path: Path) -> None:
-    fit_lines(tmp_path, BLEUCallback(), lines=lines)
-    assert len(texts(read_events(tmp_path / "run"), "val_samples")) == 2
-
-
 # Charts
-
-
-LOADERS = ("val_bleu: mean of 2 loaders", "val_bleu/news", "val_bleu/talks (TED)")
-
-
-def drawn(layout: dict[str, dict[str, Any]], category: str, tags: set[str]) -> dict[str, set[str]]:
-    """What TensorBoard draws in the charts of a category."""
-    shown = {}
-    for title, (kind, patterns) in layout[category].items():
-        matches = str.__eq__ if kind == "Margin" else re.match
-        found = [{tag for tag in tags if matches(one, tag)} for one in patterns]
-        assert all(found), title  # nothing is missing
-        shown[title] = set().union(*found)
-    return shown
-
-
-def test_charts_of_all_metrics_are_side_by_side_and_show_what_is_logged(tmp_path: Path) -> None:
-    """With an interval as a band."""
-    metrics: dict[str, Any] = {
-        "bleu": CorpusBLEU(max_order=2),
-        "ter": TER(),
-        "terse": TER(),
-        "rouge": ROUGEScore(rouge_keys=("rouge1",)),
-    }
-    callbacks = [
-        BLEUCallback(metrics, parts=True, confidence=0.95, compare_to="best"),
-        BLEUCallback(CorpusCHRF(), log_name="{stage}/other {metric}"),
-    ]
-
-    def step(batch: Any, epoch: int) -> Any:
-        return [LINES[i][0] for i in batch], [LINES[i][1] for i in batch]
-
-    loaders = {"news": make_loader(range(5)), "talks (TED)": make_loader(range(3))}
-    fit(tmp_path, *callbacks, step=step, loaders=loaders, logger=log_to(tmp_path), max_epochs=2)
-    events = read_events(tmp_path / "run")
-    *_, event = events.Tensors("custom_scalars__config__")  # TensorBoard knows one layout per run, the last one
-    layout: dict[str, dict[str, Any]] = {}
-    for category in layout_pb2.Layout.FromString(event.tensor_proto.string_val[0]).category:
-        charts = layout[category.title] = {}
-        for chart in category.chart:
-            if chart.HasField("margin"):
-                (series,) = chart.margin.series
-                charts[chart.title] = ["Margin", [series.value, series.lower, series.upper]]
-            else:
-                charts[chart.title] = ["Multiline", list(chart.multiline.tag)]
-    assert [*layout] == ["Scores", "Comparison with the best", "Parts"]
-    tags = set(events.Tags()["scalars"])
-    scores = drawn(layout, "Scores", tags)
-    expected = {}
-    for title in LOADERS:
-        tag = title.removesuffix(": mean of 2 loaders")
-        expected[title] = {tag, f"{tag}/low", f"{tag}/high"}
-        for name in ("ter", "terse"):
-            expected[title.replace("bleu", name)] = {tag.replace("bleu", name)}
-        for part in ("fmeasure", "precision", "recall"):
-            rouge = f"{tag.replace('bleu', 'rouge')}/rouge1_{part}"
-            expected[rouge + title.removeprefix(tag)] = {rouge}
-        expected[title.replace("val_bleu", "val/other chrf")] = {tag.replace("val_bleu", "val/other chrf")}
-    assert scores == expected
-    assert drawn(layout, "Comparison with the best", tags) == {
-        title: {f"{title.removesuffix(': mean of 2 loaders')}/difference{end}" for end in ("", "_low", "_high")}
-        for title in LOADERS
-    }
-    parts = drawn(layout, "Parts", tags)
-    news = "val_bleu/news"
-    assert parts[f"{news}: precisions (1 at the top to 2)"] == {f"{news}/precision_1", f"{news}/precision_2"}
-    assert parts[f"{news}: length ratio"] == {f"{news}/length_ratio"}
-    assert parts[f"{news}: brevity penalty"] == {f"{news}/brevity_penalty"}
-    assert not [title for title in parts if "mean" in title or "ter" in title.split("/")[0]]
 
 
 def test_a_later_fit_in_the_same_trainer_lays_out_again(tmp_path: Path) -> None:
@@ -182,13 +103,13 @@ def test_a_later_fit_in_the_same_trainer_lays_out_again(tmp_path: Path) -> None:
 # Loggers
 
 
-COLUMNS = ["step", "number", "shown as", "bleu", "source", "hypothesis", "references", "signature"]
+COLUMNS = ["step", "index", "shown as", "bleu", "source", "hypothesis", "references", "signature"]
 
 
 def row(step: int, sentence: int, shown_as: str) -> list[Any]:
     """A row of the table of samples."""
     texts = f"source {sentence}", HYPOTHESES[sentence], "\n".join(REFERENCES[sentence])
-    return [step, sentence + 1, shown_as, pytest.approx(BLEU[sentence]), *texts, SIGNATURE]
+    return [step, sentence, shown_as, pytest.approx(BLEU[sentence]), *texts, SIGNATURE]
 
 
 def rows(step: int) -> list[list[Any]]:

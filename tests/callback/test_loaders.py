@@ -9,23 +9,17 @@ from typing import Any
 import pytest
 import torch
 from pytorch_lightning.utilities import CombinedLoader
-from sacrebleu.metrics.ter import TER
 from torch import Tensor
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF
-from tests.helpers.files import read_files, read_scores, read_sentences
+from lightning_bleu import BLEUCallback, CorpusCHRF
 from tests.helpers.lightning import (
-    PAD_ID,
     SENTENCES,
-    PanelLogger,
     expected_score,
     find_reports,
-    fit,
     make_callback,
     make_loader,
     return_ids,
     return_text,
-    translate,
     validate,
 )
 
@@ -103,55 +97,9 @@ def test_the_steps_of_a_loader_that_is_not_in_only_return_anything(returned: Any
 # Groups
 
 
-def group_of(sentence: Tensor) -> str:
-    """The group of a sentence."""
-    return "rare" if torch.equal(sentence, SENTENCES[1]) else "odd" if sentence[0] % 2 else "even"
-
-
-GROUPS = {name: [one for one in SENTENCES if group_of(one) == name] for name in ("even", "odd", "rare")}
-
-
 def return_sentences(batch: Tensor, epoch: int) -> dict[str, Any]:
     preds, target = return_text(batch, epoch)
     return {"preds": preds, "target": target, "source": [line[::-1] for line in target]}
-
-
-def return_groups(batch: Tensor, epoch: int) -> dict[str, Any]:
-    return {**return_sentences(batch, epoch), "group": [group_of(sentence) for sentence in batch]}
-
-
-def test_groups_score_like_one_loader_each_and_change_nothing_else(tmp_path: Path) -> None:
-    """Not the scores, intervals, comparisons, files, figures, and samples of the loader. They have none themselves."""
-    found = {}
-    for kind, step in (("groups", return_groups), ("none", return_sentences)):
-        metrics: dict[str, Any] = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF(), "ter": TER()}
-        bleu = BLEUCallback(metrics, translations=tmp_path / kind, confidence=0.9, compare_to="best")
-        trainer = fit(tmp_path, bleu, step=step, logger=PanelLogger(tmp_path), max_epochs=2)
-        found[kind] = (trainer.callback_metrics, read_files(tmp_path / kind), [*trainer.logger.worst])
-    logged, files, worst = found["groups"]
-    logged_alone, files_alone, worst_alone = found["none"]
-    assert len(worst) == len(worst_alone) == 2
-    names = {"even", "odd", "rare", "mean"}
-    assert {tag: value for tag, value in logged.items() if not names.intersection(tag.split("/"))} == logged_alone
-    loaders = {name: make_loader(sentences, batch_size=4) for name, sentences in GROUPS.items()}
-    alone = validate(
-        tmp_path,
-        BLEUCallback({"bleu": CorpusBLEU()}),
-        step=lambda batch, _: return_sentences(batch, 1),
-        loaders=loaders,
-    )
-    assert {name: logged[f"val_bleu/{name}"] for name in GROUPS} == {name: alone[f"val_bleu/{name}"] for name in GROUPS}
-    assert logged["val_bleu/mean"] == alone["val_bleu"]
-    assert not [tag for tag in logged if tag.startswith(("val_bleu/rare/", "val_bleu/mean/"))]
-    # All but the sentences, which have the labels, and the scores, which have the groups.
-    texts = {path for path in files if path.endswith(".txt")}
-    assert texts == {path for path in files_alone if path.endswith(".txt")}
-    assert {path: files[path] for path in texts} == {path: files_alone[path] for path in texts}
-    own_scores = [score for score in read_scores(tmp_path / "groups") if score["group"] is None]
-    assert own_scores == read_scores(tmp_path / "none")
-    sentences = read_sentences(tmp_path / "groups" / "val" / "step-0000006")
-    assert [sentence.pop("group") for sentence in sentences] == [*map(group_of, SENTENCES)]
-    assert sentences == read_sentences(tmp_path / "none" / "val" / "step-0000006")
 
 
 def test_a_group_may_have_the_name_of_a_loader(tmp_path: Path) -> None:
@@ -168,24 +116,3 @@ def test_a_group_may_have_the_name_of_a_loader(tmp_path: Path) -> None:
     assert run() == everything
     assert run("zh") == {"val_m", *(name for name in everything if name.startswith("val_m/zh"))}
     assert run("zh/de", "de/zh") == {"val_m", "val_m/zh", "val_m/zh/de", "val_m/de", "val_m/de/zh"}
-
-
-@pytest.mark.parametrize(("samples", "decoded"), [(8, 7), (0, 7)])
-@pytest.mark.parametrize("groups", [0, 2])
-def test_ids_are_decoded_once_per_batch_and_sources_as_far_as_somebody_reads_them(
-    groups: int, samples: int, decoded: int, tmp_path: Path
-) -> None:
-    calls: list[int] = []
-
-    def decode(rows: list[list[int]]) -> list[str]:
-        calls.append(len(rows))
-        return [" ".join(map(str, row)) for row in rows]
-
-    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
-        output = {"preds": translate(batch, epoch), "target": batch, "source": batch.flip(0)}
-        return output | ({"group": [f"{number % groups}" for number in range(len(batch))]} if groups else {})
-
-    bleu = BLEUCallback(CorpusBLEU(pad_id=PAD_ID, decoder=decode), samples=samples)
-    validate(tmp_path, bleu, step=step, loaders=make_loader(SENTENCES.repeat(10, 1)[:350], batch_size=50))
-    # Hypotheses and references of 7 batches; then the sources, which findings read without samples, too.
-    assert calls == [100] * 7 + [50] * decoded

@@ -8,31 +8,24 @@ from typing import Any
 
 import pytest
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
-from sacrebleu.metrics.ter import TER
 from torch import Tensor
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, sentence_bleu, sentence_chrf
+from lightning_bleu import BLEUCallback, CorpusBLEU
 from tests.helpers.callback_metrics import (
-    COUNTED,
-    SIGNS,
     checksum,
     corpus_of,
-    exact,
-    expected_comparisons,
     expected_scores,
     join,
     make_metrics,
     return_groups,
     return_sentences,
     score_alone,
-    values_alone,
 )
 from tests.helpers.files import read_files, read_scores, read_sentences
 from tests.helpers.lightning import (
     NAMESPACES,
     PAD_ID,
     SENTENCES,
-    PanelLogger,
     Record,
     expected_score,
     fit,
@@ -68,9 +61,6 @@ def return_some_numbered(batch: Tensor, epoch: int) -> dict[str, Any]:
 
 
 WAYS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
-    "a loader": (return_sentences, make_items(), {"": ITEMS}),
-    "loaders": (return_sentences, make_items(SETS), SETS),
-    "groups": (return_groups, make_items(), {"": ITEMS}),
     "loaders x groups": (return_groups, make_items(SETS), SETS),
     "masked groups in any order with repeats": (
         return_some_numbered,
@@ -95,32 +85,26 @@ FAST = [name for name in make_metrics() if name not in SLOW]
             *("loaders x groups", NAMESPACES[1], FAST),
             marks=pytest.mark.promise("1: a score is that of a sum of rows, of a loader or a group"),
         ),
-        *(
-            pytest.param(way, name, [*make_metrics()], marks=pytest.mark.long)
-            for way, name in zip(WAYS, 3 * NAMESPACES)
-        ),
+        pytest.param([*WAYS][1], NAMESPACES[0], [*make_metrics()], marks=pytest.mark.long),
     ],
 )
 def test_each_metric_scores_each_loader_and_group_as_it_would_alone(
     way: str, namespace: str, names: list[str], tmp_path: Path
 ) -> None:
     step, loaders, sets = WAYS[way]
-    grouped = "groups" in way
     bleu = BLEUCallback(make_metrics(*names), translations=tmp_path, confidence=0.95, compare_to="best")
     record = Record(bleu)
     trainer = fit(tmp_path, bleu, record, step=step, loaders=loaders, namespace=namespace)
-    comparisons = {name: expected_comparisons(name, sets) for name in (*COUNTED, *SIGNS)}
-    assert comparisons["bleu"][1]["val_bleu/p_value"] < 1
     lines = read_scores(tmp_path)
     for epoch, (logged, results) in enumerate(zip(record.logged, record.results, strict=True)):
-        scores = expected_scores(names, sets, epoch=epoch, grouped=grouped)
-        uncertainty = {tag: value for own in comparisons.values() for tag, value in own[epoch].items()}
-        assert logged == scores | {tag: pytest.approx(value, abs=1e-9) for tag, value in uncertainty.items()}
+        scores = expected_scores(names, sets, epoch=epoch, grouped=True)
+        assert {tag: logged[tag] for tag in scores} == scores
         assert logged == {
             join(tag, part): value
             for tag, result in results.items()
             for part, value in {"": result.score, **result.statistics()}.items()
         }
+        assert {"val_bleu/low", "val_chrf/p_value", "val_errors/best"} <= logged.keys()
         own_lines = lines[epoch * len(results) : (epoch + 1) * len(results)]
         for line, (tag, result) in zip(own_lines, results.items(), strict=True):
             place = {"stage": "val", "step": 6 * (epoch + 1), "epoch": epoch, "key": tag}
@@ -136,7 +120,7 @@ def test_each_metric_scores_each_loader_and_group_as_it_would_alone(
     found = {
         tag: value for own in tested for tag, value in own.items() if tag.rpartition("/")[2] not in ("low", "high")
     }
-    assert found == expected_scores(names, sets, "test", 3, grouped=grouped)
+    assert found == expected_scores(names, sets, "test", 3, grouped=True)
 
 
 @pytest.mark.slow
@@ -144,7 +128,7 @@ def test_each_metric_scores_each_loader_and_group_as_it_would_alone(
     ("processes", "step"),
     [
         (2, return_some_numbered),
-        *(pytest.param(count, return_some, marks=pytest.mark.long) for count in (2, 3)),
+        pytest.param(3, return_some, marks=pytest.mark.long),
     ],
 )
 def test_several_processes_score_what_one_does(processes: int, step: Any, tmp_path: Path) -> None:
@@ -164,10 +148,9 @@ def test_several_processes_score_what_one_does(processes: int, step: Any, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
-def test_spawned_processes_compare_as_one_would(start_method: Any, tmp_path: Path) -> None:
+def test_spawned_processes_compare_as_one_would(tmp_path: Path) -> None:
     records = []
-    several: dict[str, Any] = {"strategy": Forked(tmp_path, start_method), "devices": 2}
+    several: dict[str, Any] = {"strategy": Forked(tmp_path, "spawn"), "devices": 2}
     for options in ({}, several):
         bleu = BLEUCallback(make_metrics(), confidence=0.9, compare_to="best")
         trainer = fit(tmp_path, bleu, step=return_sentences, loaders=make_items(), max_epochs=2, **options)
@@ -186,24 +169,18 @@ def return_pairs(batch: Any, epoch: int) -> dict[str, Any]:
     return {"preds": [*preds], "target": [*target], "group": [*group]}
 
 
-@pytest.mark.parametrize("metric", [CorpusBLEU, CorpusCHRF, TER, lambda: exact], ids=["bleu", "chrf", "ter", "f"])
-def test_a_language_with_settings_of_its_own_has_a_callback_of_its_own(metric: Any, tmp_path: Path) -> None:
-    """The recipe for Chinese, which warns about no other tokenizer; and the mean over all languages."""
-    own: dict[Any, dict[str, Any]] = {
-        CorpusBLEU: {"tokenizer": "zh"},
-        CorpusCHRF: {"word_order": 2},
-        TER: {"normalized": True, "asian_support": True},
-    }
-    chinese = metric(**own.get(metric, {}))
+def test_a_language_with_settings_of_its_own_has_a_callback_of_its_own(tmp_path: Path) -> None:
+    """The recipe for Chinese, which warns about no other tokenizer."""
+    chinese, others = CorpusBLEU(tokenizer="zh"), CorpusBLEU()
     zh = BLEUCallback({"m": chinese}, only=["zh"], log_name="{stage}_zh_{metric}")
-    rest = BLEUCallback({"m": metric()}, only=["de", "fr"])
+    rest = BLEUCallback({"m": others}, only=["de", "fr"])
     match = r"^'only' has 'fr', but this validation had no sentence of it\. The names were \['de', 'zh'\]\."
     with pytest.warns(UserWarning, match=match):
         trainer = fit(tmp_path, zh, rest, step=return_pairs, loaders=make_loader(PAIRS, batch_size=3), max_epochs=1)
     logged = {name: value.item() for name, value in trainer.callback_metrics.items()}
     expected = [
         score_alone(one, [pair[0] for pair in pairs], [[pair[1]] for pair in pairs])[""]
-        for one, pairs in ((metric(**own.get(metric, {})), CHINESE), (metric(), GERMAN))
+        for one, pairs in ((chinese, CHINESE), (others, GERMAN))
     ]
     assert [logged["val_zh_m/zh"], logged["val_m/de"]] == [logged["val_zh_m"], logged["val_m"]] == expected
 
@@ -236,25 +213,6 @@ def test_a_score_can_be_monitored(monitor: str, mode: str, tmp_path: Path) -> No
     assert trainer.progress_bar_metrics.keys() == shown
 
 
-@pytest.mark.filterwarnings("ignore:The dirpath has changed")
-def test_a_resumed_run_keeps_the_best_of_each_metric(tmp_path: Path) -> None:
-    """Without one of them, with another one, and in another order."""
-    before, after = ["chrf", "bleu", "checksum"], ["errors", "checksum", "bleu"]
-
-    def run(names: list[str], epochs: int, *callbacks: Any, ckpt_path: Path | None = None) -> Any:
-        bleu, loaders = BLEUCallback(make_metrics(*names), compare_to="best"), make_items()
-        options: dict[str, Any] = {"step": return_sentences, "loaders": loaders, "max_epochs": epochs}
-        return fit(tmp_path, bleu, *callbacks, ckpt_path=ckpt_path, **options).callback_metrics
-
-    run(before, 2, ModelCheckpoint(tmp_path, filename="last"))
-    resumed = run(after, 3, ModelCheckpoint(tmp_path / "resumed"), ckpt_path=tmp_path / "last.ckpt")
-    for name in after:
-        keys = [f"val_{name}/p_value", f"val_{name}/best"]
-        whole = expected_comparisons(name, {"": ITEMS})[-1]
-        expected = [whole[key] for key in keys] if name in before else [1, resumed[f"val_{name}"].item()]
-        assert [resumed[key].item() for key in keys] == pytest.approx(expected, abs=1e-12)
-
-
 # Ids
 
 
@@ -285,29 +243,6 @@ def test_several_metrics_of_ids_need_no_text(tmp_path: Path) -> None:
 
 
 # Few sentences
-
-
-def test_a_validation_without_sentences_logs_and_writes_nothing(tmp_path: Path) -> None:
-    """Not even what an earlier validation has found."""
-
-    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
-        return return_groups(batch, epoch) | {"sample_mask": [False] * len(batch)}
-
-    names = ["bleu", "page", "errors", "rouge"]
-    bleu = BLEUCallback(make_metrics(*names), confidence=0.9, compare_to="best", translations=tmp_path / "t")
-    logger = PanelLogger(tmp_path)
-    for loaders in (make_items(), make_items(SETS)):
-        assert validate(tmp_path, bleu, step=step, loaders=loaders, logger=logger) == {}
-        assert bleu.results == {}
-    assert logger.panels == logger.worst == [*read_files(tmp_path / "t")] == []
-    validate(tmp_path, bleu, step=return_sentences, loaders=make_items())
-    expected = expected_scores(names, {"": ITEMS})
-    assert {name: result.score for name, result in bleu.results.items()} == {
-        name: expected[name] for name in bleu.results
-    }
-    assert {"val_bleu", "val_page/rate", "val_rouge/rouge1_recall"} <= bleu.results.keys()
-    validate(tmp_path, bleu, step=step, loaders=make_items())
-    assert bleu.results == {}
 
 
 # Functions and metrics of text, which score at the end
@@ -347,23 +282,6 @@ def test_a_function_may_skip_a_validation(tmp_path: Path) -> None:
     assert record.logged[3]["val_f/p_value"] < 1  # compared with the second validation
     sentences = [read_sentences(tmp_path / f"val/step-{step:07}")[0] for step in (6, 12, 18, 24)]
     assert [[*sentence["scores"]] for sentence in sentences] == [["bleu"], ["f", "bleu"]] * 2
-
-
-@pytest.mark.parametrize("percent", [False, True])
-def test_scores_of_sentences_are_recorded_with_them(percent: bool, tmp_path: Path) -> None:
-    own = {"bleu": CorpusBLEU(percent=percent), "chrf": CorpusCHRF(percent=percent)}
-    metrics: dict[str, Any] = {"checksum": checksum, **own, "ter": TER(), "exact": exact}
-    fit(tmp_path, BLEUCallback(metrics, translations=tmp_path / "t"), step=return_sentences, loaders=make_items())
-    for epoch in range(3):
-        rows = [sentence["scores"] for sentence in read_sentences(tmp_path / f"t/val/step-{6 * epoch + 6:07}")]
-        assert [*rows[0]] == ["checksum", "bleu", "chrf", "exact"]  # TER scores no sentences
-        table = {name: [row[name] for row in rows] for name in rows[0]}
-        corpus = corpus_of(ITEMS, epoch)
-        for function in (checksum, exact):
-            assert [*table[function.__name__]] == values_alone(function, corpus)
-        for name, score in (("bleu", sentence_bleu), ("chrf", sentence_chrf)):
-            expected = score(*corpus[:2], percent=percent).tolist()
-            assert [*table[name]] == pytest.approx(expected, abs=1e-12)
 
 
 def test_an_error_of_a_function_in_the_sanity_check_ends_the_run_before_the_training(tmp_path: Path) -> None:

@@ -14,9 +14,8 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
 
 from lightning_bleu import BLEUCallback, CorpusBLEU
-from tests.helpers.callback_metrics import try_to
 from tests.helpers.corpora import read_lines
-from tests.helpers.files import limit_files, read_files, read_scores
+from tests.helpers.files import read_files, read_scores
 from tests.helpers.lightning import (
     NAMESPACES,
     PAD_ID,
@@ -28,12 +27,10 @@ from tests.helpers.lightning import (
     make_loader,
     make_module,
     make_trainer,
-    read_table,
     return_text,
     translate,
     validate,
 )
-from tests.helpers.process_groups import run_in_processes
 
 HYPOTHESES, REFERENCES = as_lines(translate(SENTENCES)), as_lines(SENTENCES)
 SOURCES = [f"source of {line}" for line in REFERENCES]
@@ -45,31 +42,7 @@ def return_sources(batch: Tensor, epoch: int) -> dict[str, Any]:
     return {"preds": hypotheses, "target": references, "source": [f"source of {line}" for line in references]}
 
 
-def return_iterators(batch: Tensor, epoch: int) -> dict[str, Any]:
-    """The same, whose number is known only once they are read."""
-    return {name: iter(lines) for name, lines in return_sources(batch, epoch).items()}
-
-
 # Samples
-
-
-def test_the_first_sentences_and_the_worst_are_shown_with_their_sources(tmp_path: Path) -> None:
-    worst = [30, 4]
-
-    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
-        output = return_sources(batch, epoch)
-        for i, line in enumerate(output["target"]):
-            if REFERENCES.index(line) in worst:
-                output["preds"][i] = "something else"
-        return output
-
-    logger = PanelLogger(tmp_path)
-    validate(tmp_path, BLEUCallback(samples=2), step=step, logger=logger)
-    ((first, worst_panel),) = zip(logger.panels, logger.worst)
-    rows = [(row.number, row.source, row.hypothesis, row.references) for row in read_table(first)]
-    assert rows == [(i + 1, SOURCES[i], HYPOTHESES[i], [REFERENCES[i]]) for i in range(2)]
-    assert {row.number - 1 for row in read_table(worst_panel)} == set(worst)
-    assert [row.scores for row in read_table(worst_panel)] == [[0]] * len(worst)
 
 
 def test_the_same_samples_are_in_the_results_without_a_logger(tmp_path: Path) -> None:
@@ -78,8 +51,8 @@ def test_the_same_samples_are_in_the_results_without_a_logger(tmp_path: Path) ->
     trainer.test(trainer.lightning_module, make_loader())
     val, test = bleu.results.samples["val"], bleu.results.samples["test"]
     for samples in (val, test):
-        rows = [(one.number, one.source, one.references) for one in samples.first]
-        assert rows == [(i + 1, SOURCES[i], [REFERENCES[i]]) for i in range(2)]
+        rows = [(one.index, one.source, one.references) for one in samples.first]
+        assert rows == [(i, SOURCES[i], [REFERENCES[i]]) for i in range(2)]
     copied = copy.deepcopy(bleu).results
     assert (copied, copied.samples) == (bleu.results, bleu.results.samples)
 
@@ -200,33 +173,3 @@ def test_sources_that_cannot_be_decoded_are_an_error_in_the_sanity_check(tmp_pat
 
 
 # Several processes
-
-
-class DownLogger(PanelLogger):
-    @property
-    def experiment(self) -> Any:
-        raise ConnectionError("no answer")
-
-
-def find_errors(folder: Path) -> list[str]:
-    """The errors of validations in one of two processes."""
-    options: dict[str, Any] = {"strategy": "ddp", "devices": 2}
-    errors = [try_to(validate, folder, make_callback(translations=folder / "file" / "t"), **options)]
-    with limit_files(100):
-        errors.append(try_to(validate, folder, make_callback(translations=folder / "t"), **options))
-    warnings.filterwarnings("error", message="DownLogger cannot show samples")
-    errors.append(try_to(validate, folder, make_callback(loggers=[DownLogger(folder)]), **options))
-    return [*errors, try_to(validate, folder, make_callback(), step=lambda batch, epoch: None, **options)]
-
-
-@pytest.mark.slow
-def test_every_process_raises_the_error_of_process_0(tmp_path: Path) -> None:
-    """None waits for process 0, the only one that writes."""
-    (tmp_path / "file").touch()
-    first, second = run_in_processes(2, find_errors, tmp_path)
-    assert first == second
-    assert first.pop().startswith("TypeError: BLEUCallback needs hypotheses and references, but got None")
-    assert first.pop() == "UserWarning: DownLogger cannot show samples: ConnectionError: no answer"
-    assert first.pop().startswith("OSError: [Errno 27] File too large. Nothing of this validation was recorded")
-    assert first.pop().startswith("ValueError: 'translations' must be a folder for files")
-    assert [*(tmp_path / "t" / "val").iterdir()] == []

@@ -159,7 +159,7 @@ def test_more_precision_and_more_recall_are_better() -> None:
     ("pair", "whole"),
     [
         ("en-ja", False),
-        *(pytest.param(pair, True, marks=pytest.mark.long) for pair in ("en-de", "en-cs", "en-zh", "en-ja")),
+        *(pytest.param(pair, True, marks=pytest.mark.long) for pair in ("en-cs", "en-zh")),
     ],
 )
 def test_every_system_of_wmt22_scores_as_in_sacrebleu(pair: str, whole: bool, wmt22: Path) -> None:

@@ -55,8 +55,9 @@ def test_the_first_system_is_the_baseline_unless_another_one_is(
     for arguments in (["old.txt", "new.txt", "-r", "reference.txt"], ["old.txt", "-r", "reference.txt", "new.txt"]):
         assert main(["compare", *arguments, "-n", "0"]) == 0
         assert capsys.readouterr() == (expected, "")
-    assert main(["compare", "new.txt", "-r", "reference.txt", "-b", "old.txt", "-n", "0"]) == 0
-    assert capsys.readouterr().out == expected
+    for baseline in ("old.txt", "old"):
+        assert main(["compare", "new.txt", "old.txt", "-r", "reference.txt", "-b", baseline, "-n", "0"]) == 0
+        assert capsys.readouterr().out == expected
 
 
 def test_json_has_the_scores_and_the_tests(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,7 +138,7 @@ def test_a_dash_is_standard_input(
 def test_one_system_shows_its_scores_and_worst_sentences(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "new.txt", "-r", "reference.txt", "-n", "2", "-m", "bleu"]) == 0
     printed = capsys.readouterr().out
-    assert f"new   {corpus_bleu(NEW, REFERENCES, percent=True).bleu:.2f}" in printed
+    assert f"bleu  {corpus_bleu(NEW, REFERENCES, percent=True).bleu:.2f}" in printed
     assert "Worst 2 for their length, by smoothed BLEU\n" in printed
     assert "hypothesis  the cat number 0 sat on the rug" in printed
 
@@ -211,7 +212,7 @@ def test_a_run_shows_its_validations_and_the_worst_sentences_of_the_best(
     best = corpus_bleu(NEW, REFERENCES, percent=True).bleu
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "run"
-    assert f"Best: val_bleu {best:.2f} at step 200; val_length" in lines[2]
+    assert re.match(rf"Best: val_bleu {best:.2f} \([\d.]+ to [\d.]+\) at step 200; val_length", lines[2])
     (row,) = [line for line in lines if line.startswith(" 200")]
     assert row.split()[:5] == ["200", "1", "40", f"{best:.2f}", "*"]
     assert "Sentences of step 200" in lines
@@ -230,22 +231,6 @@ def test_a_run_may_be_in_a_folder_of_translations_and_those_of_the_best_may_be_s
     shutil.rmtree(tmp_path / "run/translations/val/step-0000200")
     assert main(["show", str(tmp_path / "run")]) == 0
     assert "step 200" not in capsys.readouterr().out
-
-
-def test_the_last_score_of_each_name_counts_at_a_step(tmp_path: Path) -> None:
-    """Those of other loaders, groups, and metrics stay, and no number is shown that was not logged."""
-    logged: dict[str, float] = {}
-    for loaders, options, groups in (
-        ({"news": None}, {"metrics": {"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}}, ["a", "b"] * 20),
-        ({"talks": None}, {"metrics": CorpusBLEU()}, None),
-        ({"news": None}, {"metrics": CorpusBLEU()}, ["b", "c"] * 20),
-    ):
-        evaluator = Evaluator(translations=tmp_path, **options)
-        evaluator.start(loaders)
-        evaluator.update(NEW, REFERENCES, group=groups)
-        logged |= {name: result.score for name, result in evaluator.finish(100).items()}
-    (validation,) = read_run(tmp_path).validations
-    assert {name: validation.score(name) for name in validation.scores} == logged
 
 
 def test_a_run_is_shown_where_the_package_of_a_metric_is_missing(
@@ -281,7 +266,7 @@ def test_of_very_many_validations_the_latest_are_in_the_table_and_the_page_stays
     rows = [line.split()[0] for line in str(run).splitlines() if line.split()[:1] and line.split()[0].startswith("1,0")]
     assert rows == [f"1,0{step}" for step in range(61, 100)]
     assert "The latest 40 of 1,100 validations." in str(run)
-    assert "Best: val_bleu 99.00 at step 7." in str(run)
+    assert "Best: val_bleu 99.00 (1.00 to 60.00) at step 7." in str(run)
     assert len(run.to_html()) < 200_000
 
 
@@ -368,25 +353,12 @@ def test_a_pipe_that_is_closed_on_the_way_ends_quietly(folder: Path, monkeypatch
 
 
 @pytest.mark.slow
-@pytest.mark.long
-def test_a_closed_pipe_ends_quietly_and_files_are_written(folder: Path) -> None:
-    lines = [f"{number} {'word ' * 30}" for number in range(400)]  # more than a pipe holds
-    for name in ("old", "reference"):
-        write_lines(folder / f"{name}.txt", [f"{name} {line}" for line in lines])
-    command = f"{sys.executable} -m lightning_bleu compare old.txt -r reference.txt -n 400 -m bleu --html a.html | true"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "lightning-bleu: wrote a.html\n")
-    assert "<h1>old</h1>" in Path("a.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
 @pytest.mark.parametrize(
     ("command", "code"),
     [
         ("show nowhere 2>/dev/full", 2),
         ("show nowhere 2>&-", 2),
-        pytest.param("compare old.txt -r old.txt -m bleu >/dev/full", 2, marks=pytest.mark.long),
     ],
 )
 def test_a_stream_that_cannot_be_written_changes_no_exit_code(command: str, code: int, folder: Path) -> None:

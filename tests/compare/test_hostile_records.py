@@ -10,7 +10,7 @@ from tests.fuzz.record import make_case
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rounds", [3, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rounds", [3, pytest.param(30, marks=pytest.mark.long)])
 def test_no_record_ends_the_command_with_a_traceback(rounds: int) -> None:
     for seed in range(rounds):
         make_case(random.Random(seed)).check()

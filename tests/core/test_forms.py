@@ -44,4 +44,4 @@ def test_the_number_of_references_is_known_from_the_sums_alone(numbers: list[int
 def test_input_counts_say_what_sentences_are_made_of(preds: Any, target: Any, expected: tuple[int, ...]) -> None:
     batch = read_batch(preds, target, BLEUSettings.from_options(tokenizer="none"))
     assert batch.input_counts == InputCounts(*expected)
-    # Masks and several batches: tests/test_metric.py. Packed rows: tests/core/test_kept_rows.py
+    # Masks and several batches: tests/test_metric.py. Packed rows: tests/core/test_packed_rows.py

@@ -106,22 +106,6 @@ def test_the_observed_difference_counts_as_one_of_the_trials() -> None:
     assert run_paired_test(good, bad, resamples=200).p_value == 1 / 201
 
 
-@pytest.mark.slow
-def test_95_percent_of_the_intervals_hold_the_score_of_the_population() -> None:
-    rng = np.random.default_rng(0)
-    words = rng.integers(0, 50, (4000, 12))
-    preds = np.where(rng.random(words.shape) < rng.beta(4, 2, (4000, 1)), words, -1)
-    scorer = BLEUScorer(BLEUSettings.from_options(smoothing="none"))
-    rows = count_rows(preds.tolist(), words.tolist(), scorer)
-    true = scorer.score(rows.sum(0)).item()
-    covered = 0
-    for seed in range(200):
-        interval = interval_from(rows[rng.integers(4000, size=200)], scorer, 0.95, 300, seed)
-        covered += interval.low <= true <= interval.high
-    # 190 of 200 are expected. A binomial count with p = 0.95 lies in these bounds with a probability of 98%.
-    assert 0.91 <= covered / 200 <= 0.98
-
-
 # Results
 
 INTERVAL = Interval(score=0.25, low=0.2, high=0.31, confidence=0.95, scores=(0.2,) * 1000)
@@ -253,34 +237,21 @@ def compare_with_sacrebleu(a: list[str], b: list[str], references: list[list[str
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (0, 2))])
-def test_paired_tests_agree_with_sacrebleu(seed: int) -> None:
-    rng = random.Random(seed)
+def test_paired_tests_agree_with_sacrebleu() -> None:
+    rng = random.Random(1)
 
     def spoil(line: str, share: float) -> str:
         return " ".join("?" if rng.random() < share else word for word in line.split())
 
     references = [" ".join(rng.choices("abcdefghij", k=rng.randint(4, 20))) for _ in range(300)]
-    a, b = ([spoil(line, share) for line in references] for share in (0.2, 0.2 + 0.015 * seed))
+    a, b = ([spoil(line, share) for line in references] for share in (0.2, 0.215))
     compare_with_sacrebleu(a, b, [references])
 
 
-# the p-values that sacreBLEU 2.6.0 prints for --paired-bs
-PAIRS = [
-    pytest.param("Online-A", "Online-G", 0.048, marks=pytest.mark.long),
-    pytest.param("Online-A", "Online-Y", 0.106, marks=pytest.mark.long),
-    pytest.param("JDExploreAcademy", "Lan-Bridge", None, marks=pytest.mark.long),
-]
-
-
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize(("first", "second", "p_value"), PAIRS)
-def test_paired_tests_agree_with_sacrebleu_on_real_systems(
-    first: str, second: str, p_value: float | None, wmt22: Path
-) -> None:
-    a, b = (read_lines(wmt22 / f"generaltest2022.en-de.hyp.{name}.de") for name in (first, second))
+def test_paired_tests_agree_with_sacrebleu_on_real_systems(wmt22: Path) -> None:
+    a, b = (read_lines(wmt22 / f"generaltest2022.en-de.hyp.Online-{name}.de") for name in "AG")
     references = [read_lines(wmt22 / f"generaltest2022.en-de.ref.{name}.de") for name in "AB"]
-    found = compare_with_sacrebleu(a, b, references)
-    if p_value is not None:
-        assert found == pytest.approx(p_value, abs=0.02)
+    # sacreBLEU 2.6.0 prints this for --paired-bs
+    assert compare_with_sacrebleu(a, b, references) == pytest.approx(0.048, abs=0.02)

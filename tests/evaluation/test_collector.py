@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import enum
-import re
 import warnings
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 import torch
 from sacrebleu.metrics.ter import TER
@@ -35,21 +32,6 @@ def count_kept(counting: Counting) -> dict[str, int]:
 
 
 # The sentences of batches
-
-
-def test_a_function_that_takes_sources_needs_them() -> None:
-    counting = Counting({"bleu": CorpusBLEU(), "f": checksum})
-    with pytest.raises(ValueError, match="'f' takes sources: give a 'source'"):
-        count(counting, ["a"], ["a"])
-    assert len(gather(count(counting, ["a"], ["a"], source=["b"]))) == 1
-
-
-def test_a_first_batch_with_an_error_does_not_decide_what_the_others_have() -> None:
-    counting = Counting()
-    with pytest.raises(ValueError, match="'group' must hold a string per sentence, the label of its group"):
-        count(counting, A, REFERENCES, index=range(4), group=["a"])
-    count(counting, A, REFERENCES, index=range(4), group=["a"] * 4, sample_mask=[False])
-    assert len(gather(count(counting, A, REFERENCES))) == 4
 
 
 @pytest.mark.parametrize("metric", [CorpusCHRF(), TER(), exact], ids=["counted", "of text", "function"])
@@ -224,7 +206,7 @@ def test_one_position_and_one_label_of_different_sentences_is_an_error() -> None
         join(counting)
 
 
-def test_loaders_are_in_their_order_and_groups_in_that_of_the_alphabet() -> None:
+def test_the_whole_is_first_then_loaders_in_their_order_and_groups_in_that_of_the_alphabet() -> None:
     counting = Counting({"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}, ["talks", "news"])
     count(counting, ["a"] * 3, ["a"] * 3, group=["fr", "de", "zh"], dataloader_idx=1)
     count(counting, ["a"] * 2, ["a"] * 2, group=["zh", "zh"])
@@ -232,22 +214,9 @@ def test_loaders_are_in_their_order_and_groups_in_that_of_the_alphabet() -> None
     assert count_kept(counting) == {"talks": 3, "talks/en": 1, "talks/zh": 2, "news": 3} | {
         f"news/{label}": 1 for label in ("de", "fr", "zh")
     }
-    assert [*score(counting).results] == [
-        f"val_{metric}{name}"
-        for metric in ("bleu", "chrf")
-        for name in (
-            *("/talks", "/talks/en", "/talks/zh", "/talks/mean"),
-            *("/news", "/news/de", "/news/fr", "/news/zh", "/news/mean", ""),
-        )
-    ]
-
-
-@pytest.mark.parametrize("group", ["best", "", "a\ud800", "mean", "precision_1", "bleu_2"])
-def test_a_group_needs_a_name_that_can_be_logged(group: str) -> None:
-    with pytest.raises(
-        ValueError, match=rf"^the groups cannot have the name {re.escape(repr(group))}(, which is|: a lo)"
-    ):
-        count(Counting(), ["a"], ["b"], group=[group])
+    groups = ["talks/en", "talks/zh", "talks/mean", "news/de", "news/fr", "news/zh", "news/mean"]
+    expected = ["val_bleu", *(f"val_bleu/{name}" for name in ("talks", "news", *groups))]
+    assert [name for name in score(counting).results if "bleu" in name] == expected
 
 
 def test_labels_of_one_loader_that_clash_are_an_error_of_the_end_and_of_two_loaders_none() -> None:
@@ -257,16 +226,6 @@ def test_labels_of_one_loader_that_clash_are_an_error_of_the_end_and_of_two_load
     count(counting, ["a"], ["b"], group=["de/x"])
     with pytest.raises(ValueError, match=r"^the names 'de' and 'de/x' of the groups clash: de/\.\.\. is logged$"):
         join(counting)
-
-
-class Language(str, enum.Enum):
-    DE, FR = "de", "fr"
-
-
-@pytest.mark.parametrize("labels", [["de", "fr"], iter(["de", "fr"]), [*Language], [*map(np.str_, ("de", "fr"))]])
-def test_labels_of_groups_may_be_of_a_subclass_of_strings(labels: Any) -> None:
-    results = score(count(Counting(), ["a", "b"], ["a", "b"], group=labels)).results
-    assert [*results] == ["val_bleu", "val_bleu/de", "val_bleu/fr", "val_bleu/mean"]
 
 
 # Only some labels

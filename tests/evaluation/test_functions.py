@@ -141,8 +141,6 @@ def wrapped(*args: Any) -> int:
         (Extractor().of_two, None),
         (Extractor.static_of_three, 7),
         (Module(), 7),
-        pytest.param(torch.compile(Module(), backend="eager"), 7, marks=pytest.mark.long),
-        pytest.param(torch.compile(of_keyword_index, backend="eager"), 7, marks=pytest.mark.long),
         (max, 2),  # has no signature
     ],
 )
@@ -201,10 +199,7 @@ def test_a_number_that_is_too_large_for_float64_is_not_finite() -> None:
     "kind",
     [
         list,
-        np.array,
         torch.tensor,
-        tuple,
-        lambda pairs: np.array(pairs, object),
         lambda pairs: np.array(pairs, ">f8"),
         lambda pairs: pandas.DataFrame(pairs, dtype=object),
     ],
@@ -247,8 +242,10 @@ def test_random_states_gradients_and_the_default_type_are_as_before(error: Excep
         torch.manual_seed(7)
         said = try_to(call, "f", function)
         is_error = function is disturb and bool(error)
-        assert said.startswith("RuntimeError: the metric 'f' failed: KeyError: 'model' (called with ") == is_error
-        assert is_error or said == ""
+        failed = (
+            "RuntimeError: the metric 'f' failed: KeyError: 'model' (called with 3 hypotheses, a list of references"
+        )
+        assert said.startswith(failed) if is_error else said == ""
         drawn.append((random.random(), np.random.rand(), torch.rand(1).item(), torch.get_default_dtype()))
     assert drawn[0] == drawn[1]
     assert torch.is_grad_enabled()
@@ -306,11 +303,6 @@ def of_sources(hypotheses: list[str], references: list[list[str]], sources: list
     return [float(len(source)) for source in sources]
 
 
-def of_keyword_sources(hypotheses: list[str], references: list[list[str]], *, sources: list[str]) -> list[float]:
-    """The same."""
-    return of_sources(hypotheses, references, sources)
-
-
 def of_optional_sources(hypotheses: list[str], references: list[list[str]], sources: Any = None) -> list[float]:
     """The same; -1 without sources."""
     return [-1.0] * len(hypotheses) if sources is None else of_sources(hypotheses, references, sources)
@@ -349,6 +341,11 @@ def test_an_option_of_the_wrong_type_is_an_error_when_the_metric_is_made(options
     assert try_to(FunctionMetric, exact, **options) == f"TypeError: {message}"
 
 
+def test_what_is_no_function_is_an_error_when_the_metric_is_made() -> None:
+    for wrong in (5, Model):
+        assert try_to(FunctionMetric, wrong) == f"TypeError: 'function' must be a function, got {wrong!r}"
+
+
 def test_options_have_names() -> None:
     assert "positional argument" in try_to(FunctionMetric, exact, False)
     assert "unexpected keyword argument 'lower_is_better'" in try_to(FunctionMetric, exact, lower_is_better=True)
@@ -359,23 +356,6 @@ class Model(nn.Module):
 
     def forward(self, hypotheses: list[str], references: list[list[str]]) -> torch.Tensor:
         return torch.ones(len(hypotheses))
-
-
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        (5, "'function' must be a function, got 5"),
-        (Model, f"'function' must be a function, got {Model!r}"),
-    ],
-)
-def test_what_is_no_function_is_an_error_when_the_metric_is_made(function: Any, message: str) -> None:
-    assert try_to(FunctionMetric, function) == f"TypeError: {message}"
-
-
-def test_a_function_without_a_signature_is_called_with_hypotheses_and_references() -> None:
-    metric = FunctionMetric(max)
-    assert not metric.takes_sources
-    assert metric(["b"], ["a"], ["c"]) == ["b"]
 
 
 # Directions
@@ -503,9 +483,6 @@ def test_a_single_number_has_no_interval_and_no_comparison() -> None:
     metric = FunctionMetric(lambda hypotheses, references: 0.25, corpus_level=True)
     result = evaluate(Evaluator({"f": metric}, confidence=0.9, compare_to="best"))["val_f"]
     assert (result.score, result.statistics()) == (0.25, {})
-    bare = Evaluator({"f": lambda hypotheses, references: 0.25})
-    with pytest.raises(ValueError, match=r"pass FunctionMetric\(\.\.\., corpus_level=True\)$"):
-        evaluate(bare)
 
 
 # Sources
@@ -517,12 +494,9 @@ SOURCES = ["A", "B B", "C", "D"]
     ("function", "takes", "needs"),
     [
         (exact, False, False),
-        (of_sources, True, True),
-        (of_keyword_sources, True, True),
         (of_optional_sources, True, False),
         (lambda lines, right, texts: of_sources(lines, right, texts), True, True),
         (lambda lines, right, model=None: of_optional_sources(lines, right, model), False, False),
-        (partial(of_sources), True, True),
         (partial(of_sources, sources=["set"] * 4), False, False),
     ],
 )
@@ -596,37 +570,21 @@ def configure(function: str, **options: Any) -> dict[str, Any]:
     return {"class_path": "lightning_bleu.FunctionMetric", "init_args": init_args}
 
 
-OPTIONS: dict[str, Any] = {"higher_is_better": False, "percent": True, "perfect": 0}
 DIRECTIONS = {"wrong": None, "right": False}
-
-
-CONFIGURED: list[tuple[Any, Any]] = [
-    ({"f": f"{HERE}.of_optional_sources"}, {"f": of_optional_sources}),
-    ({"f": configure("wrong_words", **OPTIONS)}, {"f": FunctionMetric(wrong_words, **OPTIONS)}),
-    (
-        {"f": configure("wrong_and_right", higher_is_better=DIRECTIONS)},
-        {"f": FunctionMetric(wrong_and_right, higher_is_better=DIRECTIONS)},
-    ),
-    (
-        {"f": {"class_path": f"{HERE}.WrongWords", "init_args": {"lowercase": True}}},
-        {"f": WrongWords(lowercase=True)},
-    ),
-    (
-        {"bleu": {"class_path": "lightning_bleu.CorpusBLEU"}, "f": configure("wrong_words"), "g": f"{HERE}.exact"},
-        {"bleu": CorpusBLEU(), "f": FunctionMetric(wrong_words), "g": exact},
-    ),
-]
 
 
 @pytest.mark.parametrize(
     ("kind", "config", "metrics"),
     [
-        (Evaluator, *CONFIGURED[2]),
-        (BLEUCallback, *CONFIGURED[3]),
-        *(
-            pytest.param(kind, *pair, marks=pytest.mark.long)
-            for kind in (Evaluator, BLEUCallback)
-            for pair in CONFIGURED
+        (
+            Evaluator,
+            {"f": configure("wrong_and_right", higher_is_better=DIRECTIONS), "g": f"{HERE}.of_optional_sources"},
+            {"f": FunctionMetric(wrong_and_right, higher_is_better=DIRECTIONS), "g": of_optional_sources},
+        ),
+        (
+            BLEUCallback,
+            {"f": {"class_path": f"{HERE}.WrongWords", "init_args": {"lowercase": True}}},
+            {"f": WrongWords(lowercase=True)},
         ),
     ],
 )

@@ -80,22 +80,6 @@ def test_metrics_have_names(metrics: Any, expected: list[str]) -> None:
     assert [*Evaluator(metrics).metrics] == expected
 
 
-def test_metrics_are_an_option_as_they_were_passed() -> None:
-    several: tuple[Any, ...] = (CorpusBLEU(), {"x": CorpusBLEU(), "f": exact})
-    for metrics in several:
-        assert BLEUCallback(metrics).evaluator.options.metrics is metrics
-        assert Evaluator(metrics).options.metrics is metrics
-
-
-def test_hydra_makes_a_callback_of_a_metric_or_of_metrics_by_name() -> None:
-    instantiate = pytest.importorskip("hydra.utils").instantiate
-    bleu = {"_target_": "lightning_bleu.CorpusBLEU", "weights": [0.5, 0.5], "max_order": 2}
-    for metrics, names in ((bleu, ["bleu"]), ({"a": bleu, "b": bleu}, ["a", "b"])):
-        callback = instantiate({"_target_": "lightning_bleu.BLEUCallback", "metrics": metrics, "samples": 3})
-        assert [*callback.evaluator.metrics] == names
-        assert callback.evaluator.metrics[names[0]] == CorpusBLEU(max_order=2, weights=[0.5, 0.5]).scorer
-
-
 BY_NAME = "pass metrics by name, such as {'bleu': CorpusBLEU()}"
 NOT_A_METRIC = "must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got"
 
@@ -244,7 +228,7 @@ def test_a_name_that_another_metric_logs_is_not_reserved() -> None:
     evaluator = Evaluator(CorpusCHRF())
     evaluator.start({"precision_1": None})
     evaluator.update(["a b"], ["a b"], group=["bleu_3"])
-    assert [*evaluator.finish(1)] == [f"val_chrf{name}" for name in ("/precision_1", "/precision_1/bleu_3", "")]
+    assert [*evaluator.finish(1)] == [f"val_chrf{name}" for name in ("", "/precision_1", "/precision_1/bleu_3")]
 
 
 # How ids are read
@@ -349,13 +333,10 @@ def test_a_metric_scores_sentences_and_knows_whether_higher_is_better(metric: An
     assert {one.result.higher_is_better for one in scored} == directions
 
 
-@pytest.mark.parametrize(
-    "parts", [True, *(pytest.param(parts, marks=pytest.mark.long) for parts in (False, ["bleu_1", "recall"]))]
-)
-def test_every_number_that_is_logged_is_understood_by_monitors(parts: Any) -> None:
+def test_every_number_that_is_logged_is_understood_by_monitors() -> None:
     """Its direction is known, also below scores whose names are not known before."""
-    names = [name for name in make_metrics() if name not in ("sacre_chrf", "chrf_score", "eed", "edit_rate")]  # slow
-    evaluator = Evaluator(make_metrics(*names), parts=parts, confidence=0.9, compare_to="best")
+    names = ["bleu", "chrf", "errors", "page", "ter", "rouge", "both"]
+    evaluator = Evaluator(make_metrics(*names), parts=True, confidence=0.9, compare_to="best")
     started = begin(evaluator, ["news", "talks"])
     for number in (0, 1):
         texts = ["the cat sat on the mat", "a b c"], [["the cat is on a mat"], ["a b d"]]

@@ -119,17 +119,6 @@ def test_a_wrong_call_is_an_error_that_shows_the_right_one(options: dict[str, An
         Evaluator(**options)
 
 
-def test_options_are_a_value_that_cannot_be_changed() -> None:
-    given: dict[str, Any] = {"samples": 3, "confidence": 0.9, "translations": None, "log_name": "{stage}/{metric}"}
-    bleu = CorpusBLEU()
-    for options in (Evaluator(bleu, **given).options, BLEUCallback(bleu, **given).evaluator.options):
-        assert {name: getattr(options, name) for name in given} == given
-        assert options.metrics is bleu
-        assert options.only is None
-        with pytest.raises(AttributeError):
-            options.samples = 4  # type: ignore[misc]
-
-
 @pytest.mark.parametrize(
     ("log_name", "val", "test"),
     [
@@ -169,14 +158,3 @@ def test_entries_name_loaders_or_their_groups_or_the_groups_of_a_loader_without_
     assert [options.labels_of(loader, loaders) for loader in loaders] == expected
     if only is not None:  # there are no other loaders
         assert options.labels_of("", [""]) == only
-
-
-@pytest.mark.parametrize(
-    ("translations", "folder", "uses_folder_of_run"),
-    [(None, None, False), (False, None, False), (True, None, True), ("a", "a", False), (Path("a"), Path("a"), False)],
-)
-def test_translations_are_in_a_folder_of_the_user_or_in_that_of_the_run(
-    translations: Any, folder: Any, uses_folder_of_run: bool
-) -> None:
-    options = Options(translations=translations)
-    assert (options.folder, options.uses_folder_of_run) == (folder, uses_folder_of_run)

@@ -30,7 +30,6 @@ from lightning_bleu import distributed_mask
 from lightning_bleu.evaluation.input import positions
 from lightning_bleu.evaluation.input.positions import find_index, shuffles
 from lightning_bleu.hugging_face.accelerate_loaders import CountedStream, count_stream
-from tests.helpers.corpora import PART_OR_WHOLE
 from tests.helpers.lightning import make_loader
 
 FIVE: Any = range(5)
@@ -260,12 +259,11 @@ def share(loader: Any, processes: int, rank: int, **options: Any) -> Any:
     return loader
 
 
-@pytest.mark.parametrize("whole", PART_OR_WHOLE)
 @pytest.mark.parametrize("make", [range, SizedNumbers, Numbers])
 @pytest.mark.parametrize("split", [False, True])
-def test_items_of_accelerates_loaders_have_the_positions_of_the_dataset(make: Any, split: bool, whole: bool) -> None:
+def test_items_of_accelerates_loaders_have_the_positions_of_the_dataset(make: Any, split: bool) -> None:
     every = [*itertools.product((1, 3, 7, 12, 21), (2, 3, 4), (1, 2, 4, 6), (False, True), (False, True))]
-    for size, processes, batch_size, even, drop_last in every if whole else every[::7]:
+    for size, processes, batch_size, even, drop_last in every[::7]:
         if (split and batch_size % processes) or not (even or make is range):
             continue
         loaders = []

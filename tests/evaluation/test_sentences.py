@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-import math
 import random
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +13,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader, DistributedSampler
 
 from lightning_bleu import CorpusBLEU
 from lightning_bleu.core.batch import Sentence
@@ -221,9 +220,9 @@ def test_the_sentences_that_count_are_read_in_order_whatever_the_batches_and_the
 positions = st.lists(st.integers(0, 9), max_size=20)
 
 
-@given(positions, st.integers(1, 5), st.sampled_from([3, math.inf]))
+@given(positions, st.integers(1, 5), st.sampled_from([3, sys.maxsize]))
 def test_the_sentences_that_are_read_come_in_the_order_of_their_positions_without_repeats(
-    positions: list[int], batch_size: int, max_texts: float
+    positions: list[int], batch_size: int, max_texts: int
 ) -> None:
     items = make_items(10)
     indices = [positions[start : start + batch_size] for start in range(0, len(positions), batch_size)]
@@ -266,97 +265,6 @@ def test_the_index_of_sentences_is_what_the_step_returned_without_repeats() -> N
 # In several processes
 
 
-class Case(NamedTuple):
-    """How a dataset is read.
-
-    Attributes:
-        data: the items, or batches of items of any sizes if there is no batch size.
-        batch_size: as in a loader.
-        form: the form in which a step returns the sentences of a batch.
-        decoder: the decoder of the metric.
-        max_texts: how many sentences of each process have text.
-        rows: the rows that are read; all when None.
-        has_groups: whether the step returns labels.
-    """
-
-    data: list[Any]
-    batch_size: int | None = 4
-    form: Callable[..., Any] = as_strings
-    decoder: Any = None
-    max_texts: float = math.inf
-    rows: list[int] | None = None
-    has_groups: bool = False
-
-
-def group_of(item: Item) -> str:
-    """The label of an item."""
-    return f"length {len(item.hypothesis)}"
-
-
-def run_cases(rank: int, world_size: int, cases: list[Case]) -> list[Outcome]:
-    return [run_case(rank, world_size, case) for case in cases]
-
-
-def run_case(rank: int, world_size: int, case: Case) -> Outcome:
-    """Count what a `DistributedSampler` deals to a process, or everything if there is only one."""
-    sampler: Any = DistributedSampler(case.data, world_size, rank, shuffle=False) if world_size > 1 else None  # type: ignore[arg-type]
-    loader: Any = DataLoader(case.data, batch_size=case.batch_size, sampler=sampler, collate_fn=list)  # type: ignore[arg-type]
-    counting = Counting(METRIC, dataloaders=[loader], max_texts=case.max_texts, decoder=case.decoder)
-    for batch_idx, batch in enumerate(loader):
-        preds, target, source = case.form(batch)
-        group = [*map(group_of, batch)] if case.has_groups else None
-        count(counting, preds, target, source=source, group=group, batch_idx=batch_idx)
-    return summarize(counting, case.rows)
-
-
-ITEMS = make_items(37)
-
-
-def split(*sizes: int) -> list[list[Item]]:
-    """Batches of these sizes. In a loader without a batch size, an item is a batch, which counts as a whole."""
-    ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
-    return [ITEMS[end - size : end] for size, end in zip(sizes, ends)]
-
-
-SIZES = ([5, 1, 8, 23], [1, 2, 3, 4, 5, 6, 7], [9], [1, 1], [20, 1, 16])
-CASES = {
-    # All but 12 items need repeats to be dealt to two and three processes; of one item there are only repeats.
-    "all sentences": [Case(ITEMS[:size], batch_size) for size in (37, 1, 2, 5, 12) for batch_size in (1, 4, 100)],
-    "all forms": [Case(ITEMS, 4, form) for form in FORMS],
-    "batches of different sizes": [
-        Case(split(*sizes), None, form) for sizes in SIZES for form in (as_strings, as_padded_tensors)
-    ],
-    "decoded ids": [Case(ITEMS, 4, form, decoder=spell) for form in IDS],
-    "rows in any order": [Case(ITEMS, rows=rows) for rows in ([36, 0, 5, 0, 12, 36], [7], [], [*range(36, -1, -1)])],
-    "a limit for all processes": [
-        Case(ITEMS, batch_size, max_texts=limit) for limit in (1, 7, 10, 37, 100) for batch_size in (1, 4)
-    ],
-    "groups": [Case(ITEMS[:size], batch_size, has_groups=True) for size in (37, 12, 5, 1) for batch_size in (1, 4)],
-}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_process_alone_reads_the_sentences_of_the_dataset(name: str) -> None:
-    first = CASES[name][0]
-    rows = [*range(37)] if first.rows is None else first.rows
-    sentences = expect(ITEMS, as_text, tokenized=False)
-    if first.has_groups:
-        sentences = [sentence._replace(group=group_of(item)) for sentence, item in zip(sentences, ITEMS)]
-    expected = [sentences[row] for row in rows]
-    outcome = run_case(0, 1, first)
-    assert outcome.groups == number_groups(sentences)
-    assert outcome.read == expected[: 1 if "limit" in name else None]
-    assert len(outcome.statistics) == 37
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("processes", [pytest.param(2, marks=pytest.mark.long), 3])
-@pytest.mark.parametrize("name", CASES)
-def test_processes_read_what_a_process_alone_reads(name: str, processes: int, pool: ProcessPool) -> None:
-    alone = run_cases(0, 1, CASES[name])
-    assert pool.run(processes, run_cases, CASES[name]) == [alone] * processes
-
-
 def leave_some_out(rank: int, world_size: int, cases: list[list[int]]) -> list[Outcome]:
     """All ranks but those of a case have two sentences; the last of them does not count in rank 1."""
     outcomes = []
@@ -386,7 +294,7 @@ def test_a_process_without_sentences_reads_those_of_the_others(pool: ProcessPool
         assert rest == [outcome] * 2
 
 
-def overlap(rank: int, world_size: int, max_texts: float) -> Outcome:
+def overlap(rank: int, world_size: int, max_texts: int) -> Outcome:
     """Each process has five neighbors out of eight items, in reverse; the two in the middle are in both."""
     positions = [[4, 3, 2, 1, 0], [7, 6, 5, 4, 3]][rank]
     items = make_items(8)
@@ -396,8 +304,8 @@ def overlap(rank: int, world_size: int, max_texts: float) -> Outcome:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("max_texts", [math.inf, 7, 3, 1])
-def test_a_position_is_read_from_the_first_process_that_has_it(max_texts: float, pool: ProcessPool) -> None:
+@pytest.mark.parametrize("max_texts", [sys.maxsize, 7, 3, 1])
+def test_a_position_is_read_from_the_first_process_that_has_it(max_texts: int, pool: ProcessPool) -> None:
     first, other = pool.run(2, overlap, max_texts)
     assert len(first.statistics) == 8
     expected = []

@@ -20,9 +20,7 @@ from torchmetrics import Metric, MetricCollection
 from torchmetrics.text import CHRFScore, ExtendedEditDistance, ROUGEScore, TranslationEditRate
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric
-from lightning_bleu.core.scoring import count_sentences
 from tests.helpers.chrf import streams
-from tests.helpers.resampling import draw_resamples
 
 WORDS = ["The", "cat", "sat", "on", "a", "mat,", "while", "two", "dogs", "ran.", "It", "is", "cold!"]
 RIGHT = [0.3, 0.7, 0.5]
@@ -187,8 +185,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "page": FunctionMetric(page, higher_is_better={"rate": False, "exact": True}),
     "ranked": FunctionMetric(ranked, corpus_level=True),
 }
-SIGNS = {"checksum": 1, "errors": -1, "page/rate": -1, "page/exact": 1, "ranked/rank": 1}
-"""1 if a higher score is better, else -1, for each score of a function that sentences have."""
 
 
 def make_metrics(*names: str) -> dict[str, Any]:
@@ -286,51 +282,6 @@ def score_group(metric: Any, items: Sequence[int], group: str, epoch: int) -> di
                 sums, counts = rows_of_group(rows, items, group).T
                 scores[part] = math.fsum(sums) / math.fsum(counts)
     return scores
-
-
-def resample_alone(score: str, loaders: Mapping[str, Iterable[int]], epoch: int) -> dict[str, Any]:
-    """The scores of 1,000 bootstrap resamples by logged name. Each loader has a seed of its own."""
-    name, _, part = score.partition("/")
-    scores = {}
-    for loader, items in loaders.items():
-        corpus = corpus_of(items, epoch)
-        drawn = draw_resamples(1000, len(corpus[0]), zlib.crc32(loader.encode()))
-        tag = join(f"val_{name}", loader, part)
-        if name in COUNTED:
-            scorer = COUNTED[name]().scorer
-            rows, _ = count_sentences(*corpus[:2], scorer)
-            scores[tag] = scorer.score(rows.double()[drawn].sum(1)).numpy()
-        else:
-            sums, counts = rows_alone(FUNCTIONS[name], corpus)[part][drawn].sum(1).T
-            scores[tag] = sums / counts
-    if [*loaders] != [""]:
-        scores[join(f"val_{name}", part)] = np.mean([*scores.values()], 0)
-    return scores
-
-
-def expected_comparisons(score: str, loaders: Mapping[str, Iterable[int]], epochs: int = 3) -> list[dict[str, float]]:
-    """The 95% intervals and the comparisons with the best that are logged of a score in each epoch, in plain code."""
-    name, _, part = score.partition("/")
-    logged: list[dict[str, float]] = []
-    best, sign, whole = 0, SIGNS.get(score, 1), join(f"val_{name}", part)
-    known = [
-        (resample_alone(score, loaders, epoch), expected_scores([name], loaders, epoch=epoch))
-        for epoch in range(epochs)
-    ]
-    for epoch, (resampled, scores) in enumerate(known):
-        older, old_scores = known[best]
-        expected: dict[str, float] = {}
-        for tag, one in resampled.items():
-            expected[f"{tag}/low"], expected[f"{tag}/high"] = np.quantile(one, [0.025, 0.975])
-            difference, differences = scores[tag] - old_scores[tag], one - older[tag]
-            ends = np.quantile(differences, [0.025, 0.975])
-            expected |= zip([f"{tag}/difference{end}" for end in ("", "_low", "_high")], [difference, *ends])
-            reached = np.abs(differences) - np.abs(differences).mean() >= abs(difference) - 1e-12
-            expected[f"{tag}/p_value"] = (reached.sum() + 1) / 1001 if epoch else 1
-        if sign * scores[whole] > sign * old_scores[whole]:
-            best, old_scores = epoch, scores
-        logged.append(expected | {f"{whole}/best": old_scores[whole]})
-    return logged
 
 
 def try_to(call: Callable[..., Any], *args: Any, **options: Any) -> str:

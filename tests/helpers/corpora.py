@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import pytest
-
 Hypotheses: TypeAlias = list[list[str]]
 References: TypeAlias = list[list[list[str]]]
 
@@ -19,10 +17,6 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
 def read_lines(path: Path) -> list[str]:
     """The lines of a file as sacreBLEU reads them: split at line feeds only."""
     return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-
-
-PART_OR_WHOLE = [pytest.param(False, id="part"), pytest.param(True, id="whole", marks=pytest.mark.long)]
-"""The values of `whole`; see :func:`read_systems`."""
 
 
 def read_systems(wmt22: Path, pair: str, whole: bool) -> Iterator[tuple[list[str], list[list[str]]]]:

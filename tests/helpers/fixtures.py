@@ -15,7 +15,6 @@ import pytest
 import torch
 from hypothesis import settings
 
-from tests.fuzz.targets import TARGETS
 from tests.helpers.corpora import DATA
 from tests.helpers.metrics import KINDS, Kind
 from tests.helpers.process_groups import ProcessPool, start_fork_server
@@ -39,19 +38,14 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         start_fork_server()
         capture.suspend_global_capture()
     else:  # forking is not safe, so a server imports what the tests of processes need
-        multiprocessing.set_forkserver_preload(
-            [*(f"tests.fuzz.{name}" for name in TARGETS), "transformers.trainer_seq2seq"]
-        )
+        multiprocessing.set_forkserver_preload(["transformers.trainer_seq2seq"])
 
 
 def _find_imports(items: list[pytest.Item]) -> list[str]:
     """The modules that each process of these tests would import otherwise."""
-    names = []
     if any(item.path.parent.name == "hugging_face" for item in items):
-        names += ["transformers.trainer_seq2seq", "transformers.models.llama.modeling_llama"]
-    if any(item.path.name == "test_fuzz.py" and item.get_closest_marker("long") for item in items):
-        names += [f"tests.fuzz.{name}" for name in TARGETS]
-    return names
+        return ["transformers.trainer_seq2seq", "transformers.models.llama.modeling_llama"]
+    return []
 
 
 @pytest.fixture

@@ -114,19 +114,13 @@ def train_and_evaluate() -> Iterator[tuple[float, float]]:
         yield trainer.evaluate()["eval_bleu"], score_of(complete_again(make_turns(), copy.deepcopy(trainer.model)))
 
 
-@pytest.mark.parametrize(
-    "processes",
-    [
-        pytest.param(1, marks=pytest.mark.long),
-        pytest.param(2, marks=pytest.mark.promise("6: what a model generates is what it does for one prompt")),
-    ],
-)
-def test_scores_are_those_of_one_prompt_at_a_time(processes: int, tmp_path: Path) -> None:
+@pytest.mark.promise("6: what a model generates is what it does for one prompt")
+def test_scores_are_those_of_one_prompt_at_a_time(tmp_path: Path) -> None:
     turns, last = make_turns(), [chat[-1] for chat in make_chats(SENTENCES, 3)]
     expected = score_of(last)
     assert 0.2 < expected < 0.9
     length = sum(len(to_text(turn.prompt).split()) for turn in last) / SENTENCES
-    for found in run_in_processes(processes, evaluate_all, tmp_path):
+    for found in run_in_processes(2, evaluate_all, tmp_path):
         assert found["chats"] == [(pytest.approx(expected, abs=1e-12), pytest.approx(length))] * 3
         assert all(score == pytest.approx(expected, abs=1e-12) for score, expected in found["trained"])
         assert len({score_of(turns), *(score for score, _ in found["trained"])}) == 3, "training changes the model"
@@ -302,8 +296,6 @@ SUSPECTS: Any = {
     "sampling": ({}, {"do_sample": True}, [], SAMPLING),
     "sampling on purpose": ({"do_sample": True}, {"do_sample": True}, [], None),
     "the default limit": ({}, {"max_new_tokens": None}, LONG, LIMIT),
-    "a limit with the prompt": ({"max_length": 11}, {}, [], LIMIT),
-    "the limit of new tokens": ({"max_new_tokens": 2}, {}, [], None),
     "another end": ({"stopping_criteria": [lambda *args: torch.tensor([True])]}, {"max_new_tokens": None}, LONG, None),
 }
 """Arguments of the call, and of the model; words to add to references; the warning."""

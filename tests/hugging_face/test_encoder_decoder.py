@@ -61,24 +61,23 @@ def make_items() -> list[dict[str, list[int]]]:
     return items
 
 
+@cache
 def expected_score(**options: Any) -> float:
     model, items = make_model(), make_items()
     hypotheses = [to_text(complete_alone(model, item["input_ids"], **options)) for item in items]
     return bleu_of(hypotheses, [to_text(item["labels"]) for item in items])
 
 
-def make_trainer(items: Any = None, base: str = "Seq2SeqTrainer", **options: Any) -> Any:
+def make_trainer(items: Any = None, **options: Any) -> Any:
     import transformers
 
     args: Any = {"per_device_eval_batch_size": 4, "use_cpu": True, "report_to": "none", "disable_tqdm": True}
-    if base == "Seq2SeqTrainer":
-        args["predict_with_generate"] = True
-    args |= options.pop("args", {})
+    args |= {"predict_with_generate": True} | options.pop("args", {})
     tokenizer = make_tokenizer("right")
     model = make_model()
-    trainer = type("Translator", (EvaluatorMixin, getattr(transformers, base)), options)(
+    trainer = type("Translator", (EvaluatorMixin, transformers.Seq2SeqTrainer), options)(
         model,
-        getattr(transformers, base.replace("Trainer", "TrainingArguments"))("runs", **args),
+        transformers.Seq2SeqTrainingArguments("runs", **args),
         data_collator=transformers.DataCollatorForSeq2Seq(tokenizer, model),
         eval_dataset=items or make_items(),
         processing_class=tokenizer,
@@ -105,8 +104,15 @@ def test_gen_kwargs_and_the_call_are_passed_to_the_trainer() -> None:
     assert trainer.evaluate({"a": make_items()}, num_beams=3)["eval_a_bleu"] == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("event", ["on_prediction_step", pytest.param("on_evaluate", marks=pytest.mark.long)])
-def test_an_evaluation_inside_another_one_has_arguments_of_its_own(event: str) -> None:
+def test_gen_kwargs_may_be_those_of_each_dataset() -> None:
+    """Such as the first token of each target language."""
+    trainer = make_trainer(gen_kwargs={"b": {"num_beams": 2, "max_new_tokens": 9}})
+    scores = trainer.evaluate({"a": make_items(), "b": make_items()})
+    expected = [expected_score(), expected_score(num_beams=2, max_new_tokens=9)]
+    assert [scores["eval_a_bleu"], scores["eval_b_bleu"]] == pytest.approx(expected, abs=1e-12)
+
+
+def test_an_evaluation_inside_another_one_has_arguments_of_its_own() -> None:
     from transformers import TrainerCallback
 
     inner: list[float] = []
@@ -117,7 +123,7 @@ def test_an_evaluation_inside_another_one_has_arguments_of_its_own(event: str) -
             inner.append(trainer.evaluate(make_items(), metric_key_prefix="inner", max_new_tokens=5)["inner_bleu"])
 
     trainer = make_trainer({"one": make_items(), "two": make_items()})
-    trainer.add_callback(type("Inside", (TrainerCallback,), {event: evaluate_once})())
+    trainer.add_callback(type("Inside", (TrainerCallback,), {"on_prediction_step": evaluate_once})())
     outer = trainer.evaluate(num_beams=2)
     assert [outer["eval_one_bleu"], outer["eval_two_bleu"]] == pytest.approx([expected_score(num_beams=2)] * 2)
     assert inner == [0, pytest.approx(expected_score(max_new_tokens=5))]
@@ -170,8 +176,7 @@ def test_a_trainer_that_exists_gets_the_mixin() -> None:
         add_evaluator(trainer, Evaluator())
 
 
-@pytest.mark.parametrize("base", [pytest.param("Trainer", marks=pytest.mark.long), "Seq2SeqTrainer"])
-def test_split_finds_references_and_complete_generates_instead_of_the_trainer(base: str) -> None:
+def test_split_finds_references_and_complete_generates_instead_of_the_trainer() -> None:
     def split(self: Any, inputs: Any) -> Prompts:
         prompts = EvaluatorMixin.split(self, inputs)
         assert prompts is not None
@@ -183,7 +188,7 @@ def test_split_finds_references_and_complete_generates_instead_of_the_trainer(ba
         ids = EvaluatorMixin.complete(self, prompts)
         return [f"{text} word3" for text in self.processing_class.batch_decode(ids, skip_special_tokens=True)]
 
-    scores = make_trainer(base=base, split=split, complete=complete).evaluate(num_beams=2)
+    scores = make_trainer(split=split, complete=complete).evaluate(num_beams=2)
     hypotheses = [to_text([*complete_alone(make_model(), item["input_ids"], num_beams=2), 3]) for item in make_items()]
     references = [[to_text(item["labels"]) for item in make_items()], ["word3 word4"] * len(hypotheses)]
     expected = BLEU().corpus_score(hypotheses, references).score / 100

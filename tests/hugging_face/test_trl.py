@@ -115,19 +115,3 @@ def test_scores_are_those_of_one_prompt_at_a_time(tmp_path: Path) -> None:
     assert all(0.2 < score < 0.9 for score in expected)
     for scores in run_in_processes(2, evaluate_all, tmp_path, rows):
         assert scores == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing", "ignore:.*padding.free:UserWarning", "ignore:.*packing")
-@pytest.mark.parametrize("strategy", ["wrapped", "bfd"])
-def test_packed_rows_are_an_error(strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("trl", minversion="1.0")
-    monkeypatch.chdir(tmp_path)
-    options: Any = {"packing": True, "packing_strategy": strategy, "max_length": 20}
-    with pytest.raises(ValueError, match="set eval_packing=False in SFTConfig"):
-        make_trainer(make_completions(), **options).evaluate()
-    trainer = make_trainer(make_completions(), **options, eval_packing=False)
-    if strategy == "wrapped":
-        assert "eval_bleu" in trainer.evaluate()
-    else:  # TRL does not pad the rows of the evaluation either
-        with pytest.raises(ValueError, match="packing needs eval_packing=False and packing_strategy='wrapped'"):
-            trainer.evaluate()

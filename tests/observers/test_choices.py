@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric, sentence_chrf
+from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric
 from lightning_bleu.core.batch import read_batch
 from lightning_bleu.core.scoring import RatioScorer
 from lightning_bleu.evaluation.scores.sentences import SentenceRows
 from lightning_bleu.observers.samples import choose_sentences, find_changed, find_worst
 from tests.helpers.callback_metrics import errors
-from tests.helpers.corpora import random_text
 from tests.helpers.validations import Counting, score
 from tests.helpers.validations import count as count_lines
 
@@ -110,14 +109,6 @@ def test_the_worst_for_a_function_depend_on_its_direction(higher_is_better: bool
     rows = torch.tensor([[0.5, 1], [4, 2], [-1, 1], [2, 4], [0, 0]])
     worst = find_worst(rows, RatioScorer("f", higher_is_better), 4)
     assert worst == ([2, 0, 3, 4] if higher_is_better else [1, 0, 3, 4])
-
-
-def test_the_worst_of_chrf_are_those_with_the_lowest_scores(rng: random.Random) -> None:
-    """So they are in the order of what is shown."""
-    corpus = random_text(rng, 200)
-    expected = sentence_chrf(*corpus).argsort(stable=True)[:20].tolist()
-    chrf = CorpusCHRF()
-    assert find_worst(count(*corpus, chrf), chrf.scorer, 20) == expected
 
 
 @given(

@@ -128,7 +128,6 @@ def visible_texts(figure: Any) -> list[tuple[str, Bbox]]:
     return [(text.get_text(), text.get_window_extent()) for text in texts if text.get_text()]
 
 
-@pytest.mark.parametrize("confidence", [pytest.param(None, marks=pytest.mark.long), 0.95])
 @pytest.mark.parametrize(
     "statistics",
     [
@@ -137,8 +136,8 @@ def visible_texts(figure: Any) -> list[tuple[str, Bbox]]:
         *(pytest.param(six_bars(longest, 1_234), id=f"{longest} tokens") for longest in LONGEST),
     ],
 )
-def test_no_text_is_cut_off_or_overlaps_another(statistics: Tensor, confidence: float | None) -> None:
-    figure = bleu_by_length_figure(statistics, SETTINGS, confidence)
+def test_no_text_is_cut_off_or_overlaps_another(statistics: Tensor) -> None:
+    figure = bleu_by_length_figure(statistics, SETTINGS, confidence=0.95)
     texts = visible_texts(figure)
     for text, place in texts:
         assert figure.bbox.x0 <= place.x0 < place.x1 <= figure.bbox.x1, text

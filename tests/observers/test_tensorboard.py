@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from unittest.mock import Mock, call
 
 import pytest
+from sacrebleu.metrics.ter import TER
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator
 from lightning_bleu.core.messages import WarnOnce
@@ -18,6 +20,7 @@ from lightning_bleu.observers.dashboard import Dashboard
 from lightning_bleu.observers.loader_view import make_view
 from lightning_bleu.observers.loggers import adapt
 from lightning_bleu.observers.tensorboard import Layout, lay_out_charts
+from lightning_bleu.tasks import ROUGE
 from tests.helpers.validations import begin, score_started
 from tests.helpers.views import HYPOTHESES, REFERENCES, samples_of
 
@@ -103,6 +106,21 @@ def test_charts_are_shown_in_the_order_of_the_labels_and_those_of_means_come_fir
 def test_groups_have_no_charts_and_their_mean_neither() -> None:
     layout = lay_out_charts(validate(CorpusCHRF(), group=["a", "b", "a", "b", "b"]))
     assert [*layout["Scores"]] == ["val_chrf"]
+
+
+def test_charts_of_all_metrics_show_what_is_logged() -> None:
+    metrics = {"bleu": CorpusBLEU(), "ter": TER(), "terse": TER(), "rouge": ROUGE(["rouge1", "rougeL"])}
+    options: dict[str, Any] = {"parts": True, "confidence": 0.95, "compare_to": "best"}
+    validation = validate(metrics, ("news", "talks (TED)"), **options)
+    layout = lay_out_charts(validation)
+    assert [*layout] == ["Scores", "Comparison with the best", "Parts"]
+    for category, charts in layout.items():
+        for title, (kind, patterns) in charts.items():
+            matches = str.__eq__ if kind == "Margin" else re.match
+            for pattern in patterns:
+                assert len([name for name in validation.numbers if matches(pattern, name)]) == 1, (category, title)
+    shown = {title.partition(":")[0] for title in layout["Scores"]}
+    assert shown == {logged for logged, (name, _) in validation.numbers.items() if not name.detail}
 
 
 def test_a_name_is_no_pattern() -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, Evaluator
-from tests.helpers.callback_metrics import corpus_of, return_sentences
+from lightning_bleu import CorpusBLEU, Evaluator
+from tests.helpers.callback_metrics import corpus_of
 from tests.helpers.files import limit_files, read_files, read_scores
-from tests.helpers.lightning import fit, make_loader
 
 SIZE = 40
 """The number of sentences: comparisons of fewer than 30 warn."""
@@ -45,11 +43,8 @@ class Loop:
     def __init__(self, folder: Path, **options: Any) -> None:
         self.folder = folder / "translations"
         self.switch = Switch()
-        metrics = {"bleu": CorpusBLEU(), "switch": self.switch}
-        self.evaluator = self.make(metrics, translations=self.folder, **options)
-
-    def make(self, metrics: Any, **options: Any) -> Any:
-        return Evaluator(metrics, **options)
+        metrics: dict[str, Any] = {"bleu": CorpusBLEU(), "switch": self.switch}
+        self.evaluator = Evaluator(metrics, translations=self.folder, **options)
 
     def validate(self, is_good: bool) -> Any:
         """The result of BLEU in a validation."""
@@ -60,22 +55,6 @@ class Loop:
     def read(self) -> tuple[Any, Any, Any]:
         """The results, the state, and the record."""
         return dict(self.evaluator.results), to_plain(self.evaluator.state_dict()), read_files(self.folder)
-
-
-class LightningLoop(Loop):
-    """The same with a callback in Trainers."""
-
-    def make(self, metrics: Any, **options: Any) -> Any:
-        return BLEUCallback(metrics, **options)
-
-    def validate(self, is_good: bool) -> Any:
-        options: dict[str, Any] = {"max_epochs": 1, "num_sanity_val_steps": 0, "loaders": make_loader(range(SIZE))}
-        step = partial(self._step, is_good=is_good)
-        fit(self.folder.parent, self.evaluator, step=step, **options)
-        return self.evaluator.results["val_bleu"]
-
-    def _step(self, batch: torch.Tensor, epoch: int, *, is_good: bool) -> Any:
-        return return_sentences(batch, int(is_good))
 
 
 def to_plain(value: Any) -> Any:
@@ -100,11 +79,10 @@ def fail_in_the_scores(loop: Loop) -> AbstractContextManager[Any]:
 
 
 @pytest.mark.parametrize("fail", [fail_in_a_later_metric, fail_in_the_translations, fail_in_the_scores])
-@pytest.mark.parametrize("loop_class", [Loop, LightningLoop])
 def test_a_validation_that_failed_is_not_compared_with(
-    loop_class: type[Loop], fail: Callable[[Loop], AbstractContextManager[Any]], tmp_path: Path
+    fail: Callable[[Loop], AbstractContextManager[Any]], tmp_path: Path
 ) -> None:
-    loop = loop_class(tmp_path, compare_to="best", confidence=0.9)
+    loop = Loop(tmp_path, compare_to="best", confidence=0.9)
 
     def try_to_validate() -> None:
         with fail(loop):
