@@ -194,7 +194,7 @@ def test_each_mistake_is_found_and_said(key: str, said: str) -> None:
     assert found, results.findings
     assert len(results.findings) <= 3
     assert found[0].message in str(results)
-    assert found[0].place in str(results)
+    assert f"[{found[0].key}]" in str(results)
     assert messages == [str(finding) for finding in results.findings if finding.is_warning]
 
 

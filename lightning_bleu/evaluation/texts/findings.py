@@ -150,7 +150,7 @@ class Finding:
         ('same-output', '4 of 4 hypotheses are empty. Lo')
 
     Attributes:
-        key: what it is, such as ``"loops"``. The documentation explains it at :attr:`place`.
+        key: what it is, such as ``"loops"``; the name of its row in *Reading the dashboard*.
         message: a sentence with the numbers that led to it, and what to do.
         where: the name of the loader, or of the system, if there are several; ``"LOADER/GROUP"`` for a group.
         is_warning: whether it is a warning, too: something that a program does, rather than a weak model.
@@ -160,11 +160,6 @@ class Finding:
     message: str
     where: str = ""
     is_warning: bool = field(default=True, compare=False, repr=False)
-
-    @property
-    def place(self) -> str:
-        """The place in the documentation that explains it, such as ``"reading_the_dashboard.html#loops"``."""
-        return f"reading_the_dashboard.html#{self.key}"
 
     def to_dict(self) -> dict[str, Any]:
         """The key, the message, and where it is."""
@@ -187,8 +182,8 @@ def say(name: str, count: int, size: int, statement: str, *, is_note: bool = Fal
 
 
 def describe_findings(findings: Iterable[Finding], title: str = "What stands out") -> list[Block]:
-    """What there is to see of findings, each with the place that explains it; nothing without any."""
-    lines = [f"{finding} See {finding.place}." for finding in findings]
+    """What there is to see of findings, each with its key; nothing without any."""
+    lines = [f"{finding} [{finding.key}]" for finding in findings]
     return [Note("\n".join([f"{title}:", *lines]))] if lines else []
 
 
