@@ -61,8 +61,8 @@ def cut(line: str, mark: str) -> str:
 
 MARKS = ["@@", "##", "\u2581", "\u0120"]
 TOKENS = ["</s>", "<pad>", "[SEP]", "<|im_end|>", "<|2.00|>"]
-Texts = Sequence[str]
-Case = tuple[Texts, Texts] | tuple[Texts, Texts, Texts]
+
+Case = tuple[Sequence[str], ...]
 MISTAKES: dict[str, dict[str, Case]] = {
     "one-sided": {
         "'Sure! Here it is:\\n'": ([f"Sure! Here it is:\n{line}" for line in GOOD], REFERENCES, SOURCES),

@@ -126,7 +126,6 @@ NOTES = {
     "source as references",
     "leak",
     "vocabulary",
-    "both-sides tokens",
 }
 """What is no warning, because weak models do it, too."""
 WEIGHTS = {"symbol": 1.0, "word": 1.0, "mixed": 1.0, "kind": 0.9, "letter": 0.8, "end": 0.7, "changed": 2.0}
@@ -530,7 +529,7 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Iterat
         if are_most(number in explained for number in numbers):
             continue
         quoted = quote(found, [lines[number] for number in numbers])
-        name = find_remedy(quoted)
+        name = find_remedy(quoted, class_of(found.feature))
         count, others = texts.count(quoted.does)[found.side]
         are_enough = len(texts) >= MIN_DIFFERING or name in CERTAIN or name == "changed"
         if are_enough and count > LACK_RATIO * others:  # unlike what other references have
@@ -588,11 +587,11 @@ def describe_one_sided(found: OneSided, others: int) -> str:
     return f"{statement}, as in {found.example!r}" if found.example else statement
 
 
-def find_remedy(found: OneSided) -> str:
-    """Which remedy helps.
+def find_remedy(found: OneSided, kind: str) -> str:
+    """Which remedy helps, for something that was found as a kind of string; see :func:`class_of`.
 
     Example:
-        >>> find_remedy(OneSided(-9, "hypotheses", "end with", "</s>", "a cat</s>"))
+        >>> find_remedy(OneSided(-9, "hypotheses", "end with", "</s>", "a cat</s>"), "mixed")
         'one-sided tags'
     """
     if found.verb not in VERBS:
@@ -600,9 +599,9 @@ def find_remedy(found: OneSided) -> str:
     for name, pattern in CERTAIN.items():
         if pattern.search(found.example):
             return name
-    if not any(map(str.isalpha, found.feature)):
-        return "one-sided symbols"
-    return "one-sided words" if found.verb == "contain" else "one-sided ends"
+    if found.verb == "contain":
+        return "one-sided words" if kind in ("word", "letter") else "one-sided symbols"
+    return "one-sided ends" if any(map(str.isalpha, found.feature)) else "one-sided symbols"
 
 
 def quote(found: OneSided, lines: Sequence[str]) -> OneSided:
