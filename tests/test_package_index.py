@@ -37,8 +37,8 @@ class Links(HTMLParser):
             self.pictures.append(attributes.get("src") or "")
 
 
-def build(folder: Path, address: str) -> Message:
-    """The metadata of a wheel that is built with a public address."""
+def build(folder: Path, address: str) -> tuple[Message, list[str]]:
+    """The metadata of a wheel that is built with a public address, and its files."""
     source = folder / "source"
     shutil.copytree(ROOT / "lightning_bleu", source / "lightning_bleu", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("LICENSE", "README.md", "hatch_build.py"):
@@ -49,8 +49,9 @@ def build(folder: Path, address: str) -> Message:
     (source / "pyproject.toml").write_text(settings, encoding="utf-8")
     (wheel,) = WheelBuilder(str(source)).build(directory=str(folder), versions=["standard"])
     with zipfile.ZipFile(wheel) as archive:
-        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
-        return message_from_string(archive.read(name).decode("utf-8"))
+        names = archive.namelist()
+        (name,) = [name for name in names if name.endswith(".dist-info/METADATA")]
+        return message_from_string(archive.read(name).decode("utf-8")), names
 
 
 def description_of(metadata: Message) -> str:
@@ -75,7 +76,9 @@ def render_links(description: str) -> Links:
 
 
 def test_without_a_public_address_the_description_names_files(tmp_path: Path) -> None:
-    metadata = build(tmp_path, address="")
+    metadata, names = build(tmp_path, address="")
+    stubs = {f"lightning_bleu/{folder}__init__.pyi" for folder in ("", "tasks/", "hugging_face/", "compare/")}
+    assert {"lightning_bleu/py.typed", "lightning_bleu/views/templates/page.html", *stubs} <= {*names}
     description = description_of(metadata)
     targets = targets_in_readme()
     websites = [target for target in targets if target.startswith("https://")]
@@ -90,7 +93,7 @@ def test_without_a_public_address_the_description_names_files(tmp_path: Path) ->
 
 
 def test_with_a_public_address_all_links_and_pictures_are_absolute(tmp_path: Path) -> None:
-    metadata = build(tmp_path, ADDRESS)
+    metadata, _ = build(tmp_path, ADDRESS)
     description = description_of(metadata)
     links = render_links(description)
     assert len(links.links) + len(links.pictures) == len(targets_in_readme())

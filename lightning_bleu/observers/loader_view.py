@@ -65,7 +65,7 @@ class LoaderView(NamedTuple):
         rows: list[list[Any]] = []
         for finding in self.findings:
             row = dict.fromkeys(columns, "") | dict.fromkeys(["index", *self.digits])
-            row |= {"step": step, "shown as": "finding", "hypothesis": str(finding), "signature": finding.place}
+            row |= {"step": step, "shown as": "finding", "hypothesis": str(finding), "signature": finding.key}
             rows.append([*row.values()])
         for panel in self.panels:
             for sample in panel.samples:
@@ -106,7 +106,7 @@ def make_view(
         figures[naming.render_panel(Name(name, loader.name, detail="by_length"))] = bleu_by_length_figure(
             statistics, scorer.settings, confidence
         )
-    above = "".join(f"{finding.message} See {finding.place}.\n" for finding in findings)
+    above = "".join(f"{finding.message} [{finding.key}]\n" for finding in findings)
     score = f" {samples.caption}" if samples.caption else ""
     first, worst = (naming.render_panel(Name(kind, loader.name)) for kind in ("samples", "worst"))
     panels = [Panel(first, "first", f"{above}The first sentences.{score}", samples.first)]

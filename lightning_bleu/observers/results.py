@@ -43,8 +43,8 @@ class Results(dict[str, Result], Viewable):
     Attributes:
         samples: sentences to look at by the name of their loader, such as ``"val"`` or ``"val/news"``. Empty
             with ``samples=0``, for loaders after the first 20, and in other processes than process 0.
-        findings: what stands out in the texts, such as empty or repeated outputs: each is a ``key``, a ``message``, and
-            a ``place`` in the documentation. Not in a sanity check and with ``fast_dev_run``.
+        findings: what stands out in the texts, such as empty or repeated outputs: each has a ``key`` and a
+            ``message``. Not in a sanity check and with ``fast_dev_run``.
         title: what a page calls them: the stage, the step, and the date, with the name of the run if it has a record.
 
     Notes:

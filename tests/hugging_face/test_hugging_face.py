@@ -468,6 +468,13 @@ def test_a_scheduler_that_lowers_the_learning_rate_while_the_score_rises_warns()
         Evaluating(evaluator=Evaluator(), **plateau, lr_scheduler_kwargs=None)
 
 
+def test_the_run_of_wandb_is_a_logger() -> None:
+    trainer, run = Evaluating(evaluator=Evaluator()), object()
+    trainer.state = SimpleNamespace(is_world_process_zero=True)
+    trainer.callback_handler = SimpleNamespace(callbacks=[SimpleNamespace(_wandb=SimpleNamespace(run=run))])
+    assert trainer._find_loggers("val") == [run]
+
+
 def test_entries_of_only_that_are_no_dataset_warn() -> None:
     Evaluating(evaluator=Evaluator(only=["news", "news/de"]))
     message = r"^'only' has 'newstest', but the evaluation datasets are \['news'\]\. An entry is the name of a dataset"

@@ -38,7 +38,7 @@ MIN_DIFFERING = 20
 have a word by chance."""
 MAX_FINDINGS = 3
 """How many findings a loader has at most, so that the first mistake is read."""
-MAX_COUNTED = 500
+MAX_COUNTED = 400
 """In how many sentences words and characters are counted, which takes longer."""
 MAX_COMPARED = 50
 """In how many of these characters are compared, which takes longest."""
@@ -126,7 +126,6 @@ NOTES = {
     "source as references",
     "leak",
     "vocabulary",
-    "both-sides tokens",
 }
 """What is no warning, because weak models do it, too."""
 WEIGHTS = {"symbol": 1.0, "word": 1.0, "mixed": 1.0, "kind": 0.9, "letter": 0.8, "end": 0.7, "changed": 2.0}
@@ -150,7 +149,7 @@ class Finding:
         ('same-output', '4 of 4 hypotheses are empty. Lo')
 
     Attributes:
-        key: what it is, such as ``"loops"``. The documentation explains it at :attr:`place`.
+        key: what it is, such as ``"loops"``; the name of its row in *Reading the dashboard*.
         message: a sentence with the numbers that led to it, and what to do.
         where: the name of the loader, or of the system, if there are several; ``"LOADER/GROUP"`` for a group.
         is_warning: whether it is a warning, too: something that a program does, rather than a weak model.
@@ -160,11 +159,6 @@ class Finding:
     message: str
     where: str = ""
     is_warning: bool = field(default=True, compare=False, repr=False)
-
-    @property
-    def place(self) -> str:
-        """The place in the documentation that explains it, such as ``"reading_the_dashboard.html#loops"``."""
-        return f"reading_the_dashboard.html#{self.key}"
 
     def to_dict(self) -> dict[str, Any]:
         """The key, the message, and where it is."""
@@ -187,8 +181,8 @@ def say(name: str, count: int, size: int, statement: str, *, is_note: bool = Fal
 
 
 def describe_findings(findings: Iterable[Finding], title: str = "What stands out") -> list[Block]:
-    """What there is to see of findings, each with the place that explains it; nothing without any."""
-    lines = [f"{finding} See {finding.place}." for finding in findings]
+    """What there is to see of findings, each with its key; nothing without any."""
+    lines = [f"{finding} [{finding.key}]" for finding in findings]
     return [Note("\n".join([f"{title}:", *lines]))] if lines else []
 
 
@@ -243,8 +237,8 @@ class Texts:
             return 0.0
         hypotheses = [re.sub(r"\W", "", left.lower()) for left, _ in self.compared]
         references = [re.sub(r"\W", "", right.lower()) for _, right in self.compared]
-        nearness = mean_likeness(zip(hypotheses, references))
-        crossed = mean_likeness(zip(hypotheses, references[1:]))
+        nearness = measure_likeness(zip(hypotheses, references))
+        crossed = measure_likeness(zip(hypotheses, references[1:]))
         return nearness if nearness > 0.02 + 1.5 * crossed else 0.0  # sentences of one topic share some words
 
     def pick(self, numbers: Collection[int], limit: int) -> Texts:
@@ -318,21 +312,18 @@ def list_sequences(text: str, length: int) -> set[str]:
     return {text[start : start + length] for start in range(count)}
 
 
-def likeness(left: str, right: str) -> float:
-    """The share of sequences of four characters that two texts have in common.
+def measure_likeness(pairs: Iterable[tuple[str, str]]) -> float:
+    """The share of sequences of four characters that two texts have in common, on average; 0 without any texts.
 
     Example:
-        >>> likeness("a cat", "a car"), likeness("a cat", "")
-        (0.5, 0.0)
+        >>> measure_likeness([("a cat", "a car")]), measure_likeness([("a cat", ""), ("a cat", "a cat")])
+        (0.5, 0.5)
     """
-    sequences, others = list_sequences(left, 4), list_sequences(right, 4)
-    return 2 * len(sequences & others) / (len(sequences) + len(others))
-
-
-def mean_likeness(pairs: Iterable[tuple[str, str]]) -> float:
-    """The mean of some pairs; 0 without any."""
-    values = [likeness(left, right) for left, right in pairs]
-    return sum(values) / max(1, len(values))
+    shares = []
+    for left, right in pairs:
+        sequences, others = list_sequences(left, 4), list_sequences(right, 4)
+        shares.append(2 * len(sequences & others) / (len(sequences) + len(others)))
+    return sum(shares) / max(1, len(shares))
 
 
 # All rules
@@ -366,7 +357,7 @@ def find_findings(
     size = min(len(hypotheses), MAX_EXAMINED)
     texts = Texts(hypotheses, references).pick(range(size), MAX_CHARACTERS)
     known_sources = [keep_ends(source or "", MAX_CHARACTERS) for source in (sources or [""] * size)[:size]]
-    aspects = {*ASPECTS.values(), "subwords"}
+    aspects = {*ASPECTS.values(), "letters", "subwords"}
     if metrics:
         aspects = {"letters"}.union(*(metric.sensitive_to for metric in metrics.values()))
     if are_tokens:
@@ -423,8 +414,7 @@ CATEGORIES = {
 }
 """Kinds of characters, by the beginning of their category in Unicode."""
 ASPECTS = {"letter": "case", "mark": "punctuation", "space": "spaces", "break": "spaces"}
-ASPECTS |= {"letters": "letters", "digit": "letters"}
-"""What a metric must see, so that a kind matters, by the last word of the kind. All see letters."""
+"""What a metric must see, so that a kind matters, by the last word of the kind; else the letters, which all see."""
 VERBS = {"begin with": str.startswith, "end with": str.endswith, "contain": str.__contains__}
 """What texts may do with a string."""
 
@@ -534,7 +524,7 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Iterat
         if are_most(number in explained for number in numbers):
             continue
         quoted = quote(found, [lines[number] for number in numbers])
-        name = find_remedy(quoted)
+        name = find_remedy(quoted, class_of(found.feature))
         count, others = texts.count(quoted.does)[found.side]
         are_enough = len(texts) >= MIN_DIFFERING or name in CERTAIN or name == "changed"
         if are_enough and count > LACK_RATIO * others:  # unlike what other references have
@@ -575,7 +565,7 @@ def list_lacking(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
                 continue
             name, _, place = kind.partition(" at the ")
             *_, last_word = name.split()
-            if ASPECTS[last_word] in aspects:
+            if ASPECTS.get(last_word, "letters") in aspects:
                 weight = WEIGHTS["end" if place else "kind"]
                 yield OneSided(-lacking * weight, side, "lack", kind)
 
@@ -592,23 +582,21 @@ def describe_one_sided(found: OneSided, others: int) -> str:
     return f"{statement}, as in {found.example!r}" if found.example else statement
 
 
-def find_remedy(found: OneSided) -> str:
-    """Which remedy helps.
+def find_remedy(found: OneSided, kind: str) -> str:
+    """Which remedy helps, for something that was found as a kind of string; see :func:`class_of`.
 
     Example:
-        >>> find_remedy(OneSided(-9, "hypotheses", "end with", "</s>", "a cat</s>"))
+        >>> find_remedy(OneSided(-9, "hypotheses", "end with", "</s>", "a cat</s>"), "mixed")
         'one-sided tags'
     """
-    if found.verb == "have":
-        return "changed"
-    if found.verb == "lack":
-        return "one-sided kinds"
+    if found.verb not in VERBS:
+        return "changed" if found.verb == "have" else "one-sided kinds"
     for name, pattern in CERTAIN.items():
         if pattern.search(found.example):
             return name
-    if not any(map(str.isalpha, found.feature)):
-        return "one-sided symbols"
-    return "one-sided words" if found.verb == "contain" else "one-sided ends"
+    if found.verb == "contain":
+        return "one-sided words" if kind in ("word", "letter") else "one-sided symbols"
+    return "one-sided ends" if any(map(str.isalpha, found.feature)) else "one-sided symbols"
 
 
 def quote(found: OneSided, lines: Sequence[str]) -> OneSided:
@@ -651,8 +639,8 @@ def are_most(answers: Iterable[bool]) -> bool:
         >>> are_most([True] * 9 + [False]), are_most([True, False])
         (True, False)
     """
-    frequencies = Counter(answers)
-    return frequencies[True] >= 9 * frequencies[False]
+    known = list(answers)
+    return sum(known) >= 0.9 * len(known)
 
 
 # A plain transformation changes one side only, or brings both nearer
@@ -724,9 +712,9 @@ def find_nearer(few: Texts) -> Iterator[Finding]:
         "with their words reversed": [(" ".join(left.split()[::-1]), right) for left, right in pairs],
         "with their characters reversed": [(left[::-1], right) for left, right in pairs],
     }
-    before = mean_likeness(pairs)
+    before = measure_likeness(pairs)
     for name, changed in changed_pairs.items():
-        after = mean_likeness(changed)
+        after = measure_likeness(changed)
         # Without spaces, all texts are a little nearer; a text of few characters also reversed
         if after > before + 0.08 and after > 1.25 * before:
             statement = f"hypotheses were compared, and are nearer to their references {name}"
@@ -776,10 +764,10 @@ def find_both_sides(few: Texts) -> Iterator[Finding]:
         if count >= enough and len([*filter(pattern.search, references)]) >= enough:
             name = "both-sides tokens" if "tokenized" in statement else "both-sides pieces"
             yield say(name, count, len(few), f"hypotheses {statement}, and so do references")
-    words = [(left.split(), right.split()) for left, right in zip(hypotheses, references) if left and right]
-    is_perfect = mean_likeness(few.compared) > 0.9
+    pairs = [*filter(all, zip(hypotheses, references))]
+    is_perfect = measure_likeness(few.compared) > 0.9
     for verb, place in (("begin", 0), ("end", -1)):
-        ends = [(left[place], right[place]) for left, right in words]
+        ends = [(left.split()[place], right.split()[place]) for left, right in pairs]
         yield from find_tags(verb, ends)
         if not is_perfect:
             yield from find_ids(verb, ends)
@@ -841,7 +829,7 @@ def find_same(texts: Texts) -> Iterator[Finding]:
                 yield say("same-output", count, size, f"{side} are the same: {text[:40]!r}")
             else:
                 yield say("same-output empty", count, size, f"{side} are empty")
-        elif size >= 100 and count_ten(frequencies) >= max(0.3 * size, 3 * count_ten(others)):
+        elif side == "hypotheses" and size >= 100 and count_ten(frequencies) >= max(0.3 * size, 3 * count_ten(others)):
             statement = f"{side} are one of the same ten texts, such as {text[:40]!r}"
             yield say("same-output", count_ten(frequencies), size, statement)
 
@@ -874,7 +862,7 @@ def find_sources(texts: Texts, sources: Sequence[str]) -> Iterator[Finding]:
         if 2 * prompts > size:
             yield say("source as prompt", prompts, size, f"{side} contain their source as a prompt")
         # Unlike those in post-editing
-        if len(copies) >= texts.least("few") and mean_likeness(copies[:MAX_COMPARED]) < 0.3:
+        if len(copies) >= texts.least("few") and measure_likeness(copies[:MAX_COMPARED]) < 0.3:
             statement = f"{side} equal their source, unlike {OTHER[side]}, as copies do"
             yield say(f"source as {side}", len(copies), size, statement)
 
@@ -988,7 +976,6 @@ def find_limit(texts: Texts) -> Iterator[Finding]:
     """
     size = len(texts)
     for side, lines in texts.sides.items():
-        others = texts.sides[OTHER[side]]
         words = [line.split() for line in lines]
         for unit, measured in (("words", words), ("characters", lines)):
             lengths = [len(text) for text in measured]
@@ -998,7 +985,7 @@ def find_limit(texts: Texts) -> Iterator[Finding]:
             if longest < 6 or count < texts.least("few") or count <= 3 * below or count > 0.91 * size:
                 continue
             shorter = 0
-            for line, other, length in zip(lines, others, lengths):
+            for line, other, length in zip(lines, texts.sides[OTHER[side]], lengths):
                 shorter += length == longest and len(other) > len(line) + 5
             if 2 * shorter > count or count > 10 * below > 0:
                 statement = f"{side} have {longest} {unit}, and none has more, as if a limit cut them"
@@ -1059,13 +1046,12 @@ OTHER_WORD = re.compile(r"\S*[^\W\d_a-zA-Z]\S*")
 def find_script(texts: Texts, metrics: Mapping[str, EvaluatorMetric]) -> Iterator[Finding]:
     """References whose words a metric does not find, because they have no spaces, or other letters than a to z."""
     references = texts.sides["references"]
-    size = len(references)
     names = [name for name, metric in metrics.items() if "latin" in metric.sensitive_to]
     if names:
         count = sum(map(drops_most_words, references))
         if count >= texts.least("few"):  # more than among German words
             statement = f"references have letters other than a to z in most words, which {' and '.join(names)} drops"
-            yield say("vocabulary of a script", count, size, statement)
+            yield say("vocabulary of a script", count, len(texts), statement)
     names = [name for name, metric in metrics.items() if "spaces" in metric.sensitive_to]
     for script, (letter, word_length) in UNSPACED_SCRIPTS.items() if names else ():
         written = [text for text in references if 2 * len(letter.findall(text)) > len(text)]
@@ -1073,7 +1059,7 @@ def find_script(texts: Texts, metrics: Mapping[str, EvaluatorMetric]) -> Iterato
         is_unspaced = len(letter.findall(joined)) > word_length * len(joined.split())
         if is_unspaced and len(written) >= texts.least("script"):
             statement = f"references are {script}, whose phrases count as words in {' and '.join(names)}"
-            yield say("vocabulary of a script", len(written), size, statement)
+            yield say("vocabulary of a script", len(written), len(texts), statement)
             return
 
 
