@@ -369,7 +369,7 @@ def test_the_documentation_has_a_row_for_each_finding_with_an_example_of_it() ->
     assert [row[:2] for row in rows] == [(key, key) for key in KEYS]
     for key, _, example in rows:
         cases = MISTAKES[key].values()
-        found = (find_findings(lines, [[line] for line in targets], sources) for lines, targets, sources in cases)
+        found = (find_findings(lines, [[line] for line in targets], *more) for lines, targets, *more in cases)
         assert any(html.unescape(example) in finding.message for findings in found for finding in findings), key
 
 
