@@ -57,8 +57,8 @@ def link_files(text: str, repository: str, tag: str) -> str:
     """Replace links to files, and pictures, with their public addresses at a tag.
 
     Example:
-        >>> link_files("[Why 0?](docs/faq.md#why-0), ![Charts](charts.png)", "https://example.org/bleu", "v1.0.0")
-        '[Why 0?](https://example.org/bleu/blob/v1.0.0/docs/faq.md#why-0),
+        >>> link_files("[Why 0?](docs/scores.md#why-0), ![Charts](charts.png)", "https://example.org/bleu", "v1.0.0")
+        '[Why 0?](https://example.org/bleu/blob/v1.0.0/docs/scores.md#why-0),
         ![Charts](https://example.org/bleu/raw/v1.0.0/charts.png)'
     """
 

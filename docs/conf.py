@@ -113,15 +113,11 @@ nitpick_ignore_regex = [
 
 
 def prepend_readme(_: Sphinx, page: str, source: list[str]) -> None:
-    """Make the README the text of the landing page, with links as they are from this folder."""
+    """Begin the landing page with the README, up to the list of pages, which the sidebar has."""
     if page == "index":
-        readme = Path(__file__).parents[1] / "README.md"
-        text = re.sub(
-            r"\]\(([A-Z]+)\.md\)", lambda match: f"]({match[1].lower()}.md)", readme.read_text(encoding="utf-8")
-        )
-        text = re.sub(r"\]\((?!https?:|[a-z]+\.md|#)(?!docs/)", "](../", text).replace("](docs/", "](")
-        text = re.sub(r"\[([^\]]+)\]\(\S+/README\.md\)", r"\1", text)  # the site has no page of the examples
-        source[0] = f"{text}\n{source[0]}"
+        readme = Path(__file__).parents[1].joinpath("README.md").read_text(encoding="utf-8")
+        text, _, _ = readme.partition("\n## Documentation\n")
+        source[0] = text.replace("](docs/", "](") + source[0]
 
 
 # -- Search --------------------------------------------------------------------

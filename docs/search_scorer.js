@@ -1,8 +1,8 @@
-// How the search ranks pages. Pages that answer questions come before others with the same words, and pages about the
+// How the search ranks pages. The page that answers questions comes before others with the same words, and pages about the
 // project itself come last. The numbers other than `score` are Sphinx's own.
 var Scorer = {
   score: ([page, , , , score]) => {
-    if (["faq", "reading_the_dashboard"].includes(page)) return score + 2;
+    if (page === "reading_the_dashboard") return score + 2;
     if (["architecture", "benchmarks", "changelog", "contributing", "policies", "security"].includes(page)) return score - 20;
     return score;
   },

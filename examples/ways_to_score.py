@@ -23,7 +23,6 @@ from torch.utils.data import DistributedSampler
 from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
 
 BATCH_SIZE = 32
-VOCABULARY = 8_000
 
 Pairs = list[tuple[str, str]]
 
@@ -71,12 +70,12 @@ def average_sentences(pairs: Pairs) -> float:
     return 100 * sentence_bleu(list(hypotheses), list(references)).mean().item()
 
 
-def score_subwords(pairs: Pairs) -> float:
+def score_subwords(pairs: Pairs, vocabulary: int) -> float:
     """BLEU of the ids of subwords. (The tokenizer learned its subwords from these references.)"""
     hypotheses, references = zip(*pairs)
     bpe = Tokenizer(models.BPE(unk_token="<unk>"))
     bpe.pre_tokenizer = pre_tokenizers.Metaspace()
-    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=["<unk>"], show_progress=False)
+    trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=["<unk>"], show_progress=False)
     bpe.train_from_iterator(references, trainer)
     ids = [[encoding.ids for encoding in bpe.encode_batch(list(lines))] for lines in (hypotheses, references)]
     return 100 * corpus_bleu(ids[0], ids[1]).bleu
@@ -101,6 +100,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("hypotheses", type=Path, help="translations, one sentence per line")
     parser.add_argument("references", type=Path, help="their references")
+    parser.add_argument("--vocabulary", type=int, default=8_000, help="the number of subwords")
     args = parser.parse_args(argv)
     pairs = list(zip(read(args.hypotheses), read(args.references), strict=True))
     published = score_with_sacrebleu(pairs)
@@ -109,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         "lightning_bleu, batch by batch": score_in_batches(pairs),
         f"mean of batches of {BATCH_SIZE}": average_batches(pairs),
         "mean of sentences": average_sentences(pairs),
-        "ids of subwords": score_subwords(pairs),
+        "ids of subwords": score_subwords(pairs, args.vocabulary),
         "words split at spaces": score_split_words(pairs),
         "with the repeats of 8 processes": score_with_repeats(pairs, 8),
         "with the repeats of 64 processes": score_with_repeats(pairs, 64),

@@ -510,35 +510,27 @@ def bleu_signature(settings: BLEUSettings, inputs: InputCounts) -> str:
         >>> bleu_signature(BLEUSettings.from_options(lowercase=True, smoothing="floor"), inputs).split("|version")[0]
         'nrefs:2|case:lc|eff:no|tok:13a|smooth:floor[0.10]|reflen:closest'
     """
+    tokenizer: Any = settings.tokenizer
+    if isinstance(tokenizer, str):
+        tokenizer_name = load_by_name(tokenizer).signature()  # type: ignore[no-untyped-call]
+    else:
+        tokenizer_name = getattr(tokenizer, "__name__", type(tokenizer).__name__)
     # Of each kind of sentences, how they were tokenized: by a tokenizer, or before they were passed.
-    tokenizers = {"strings": tokenizer_name(settings.tokenizer), "tokens": "tokens", "ids": "ids"}
+    tokenizers = {"strings": tokenizer_name, "tokens": "tokens", "ids": "ids"}
     tokenizers_used = sorted(tokenizers[kind] for kind in inputs.kinds)
+    smoothing, value = settings.smoothing, settings.smoothing_value
+    if value is not None:
+        smoothing += f"[{value:.2f}]" if value >= 0.01 else f"[{value:g}]"
     fields = {
         "nrefs": inputs.reference_count,
         "case": "lc" if settings.lowercase else "mixed",
         "eff": "yes" if settings.effective_order else "no",
         "tok": "+".join(tokenizers_used) or "?",
-        "smooth": _smoothing_name(settings),
+        "smooth": smoothing,
         "reflen": settings.reference_length,
     }
     fields.update(_rare_fields(settings))
     return join_signature(fields)
-
-
-def tokenizer_name(tokenizer: Tokenizer) -> str:
-    """sacreBLEU's name of a tokenizer, or the name of the callable."""
-    if isinstance(tokenizer, str):
-        return str(load_by_name(tokenizer).signature())  # type: ignore[no-untyped-call]
-    return getattr(tokenizer, "__name__", type(tokenizer).__name__)
-
-
-def _smoothing_name(settings: BLEUSettings) -> str:
-    """The smoothing with its value, if it takes one."""
-    value = settings.smoothing_value
-    if value is None:
-        return settings.smoothing
-    shown = f"{value:.2f}" if value >= 0.01 else f"{value:g}"
-    return f"{settings.smoothing}[{shown}]"
 
 
 def _rare_fields(settings: BLEUSettings) -> dict[str, str]:

@@ -15,8 +15,8 @@ They call :meth:`Evaluator.begin`, :meth:`Evaluator.score`, and :meth:`Evaluator
 from __future__ import annotations
 
 import datetime
-import math
 import os
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightning_bleu.core.messages import WarnOnce, check_choice, did_you_mean
-from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.processes import exchange, process_count, run_in_process_0
 from lightning_bleu.core.scoring import EvaluatorMetric
 from lightning_bleu.core.settings import Decoder, Settings, check_integer, to_plain
@@ -49,7 +48,7 @@ from lightning_bleu.evaluation.options import (
     make_namings,
     show_options,
 )
-from lightning_bleu.evaluation.scores.sentences import Joined, SavedLoaders, Share
+from lightning_bleu.evaluation.scores.sentences import SavedLoaders, Share
 from lightning_bleu.evaluation.scores.uncertainty import (
     BestValidations,
     add_intervals,
@@ -70,7 +69,7 @@ from lightning_bleu.observers.dashboard import Dashboard
 from lightning_bleu.observers.loggers import check_loggers
 from lightning_bleu.observers.record import Record
 from lightning_bleu.observers.results import Results
-from lightning_bleu.observers.samples import Samples, choose_sentences, make_samples
+from lightning_bleu.observers.samples import choose_sentences, make_samples
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreMetric
@@ -120,6 +119,7 @@ class StartedValidation:
         metrics: the metrics by name, in the same order in all processes.
         collector: counts its sentences in this process.
         dashboard: the loggers that show it.
+        is_compared: whether it is compared with the best one.
         validation: in process 0, its scores, once it has ended.
     """
 
@@ -128,6 +128,7 @@ class StartedValidation:
     metrics: Mapping[str, EvaluatorMetric]
     collector: SentenceCollector
     dashboard: Dashboard
+    is_compared: bool
     validation: Validation | None = None
 
 
@@ -204,7 +205,7 @@ class Evaluator:
         self.record: Record | None = None
         self.warn_once = WarnOnce()
         self._best = BestValidations(self.options.confidence)  # those of process 0 matter
-        self._latest: dict[str, tuple[int, Results]] = {}  # the last results of each stage, and their step
+        self._latest: dict[str, Results] = {}  # the last results of each stage
         self._started: StartedValidation | None = None
 
     # In a training loop
@@ -361,10 +362,11 @@ class Evaluator:
             return list(self.metrics)
 
         metrics = {name: self.metrics[name] for name in exchange(describe, open_all)}
-        loaders = self._make_loaders(plan, named, shared_reading(metrics, decoder))
+        is_compared = self.options.compare_to is not None and plan.stage == "val"
+        loaders = self._make_loaders(plan, named, shared_reading(metrics, decoder), is_compared=is_compared)
         max_texts = self._find_max_texts()
         collector = SentenceCollector(metrics, loaders, self.reserved_names, max_texts, self.warn_once)
-        return StartedValidation(plan, naming, metrics, collector, dashboard)
+        return StartedValidation(plan, naming, metrics, collector, dashboard, is_compared)
 
     def score(
         self,
@@ -385,15 +387,7 @@ class Evaluator:
         """
 
         def conclude(shares: Sequence[Share]) -> Outcome:
-            joined = started.collector.join(shares)
-            validation, mistakes = self._score_joined(started, joined, is_trial=is_trial, may_replace=may_replace)
-            if self.options.only is not None and not is_trial and not is_limited:
-                mistakes += joined.suspect_only(self.options.only, started.plan.dataset)
-            self.warn_once.about_all(mistakes)  # a warning may be an error
-            started.validation = validation
-            refused = started.dashboard.find_refused(validation.numbers)
-            results, numbers, findings = validation.results, validation.numbers, validation.findings
-            return Outcome(results, numbers, findings, joined.read, joined.skipped, refused)
+            return self._conclude(started, shares, is_trial, is_limited, may_replace)
 
         return exchange(started.collector.close, conclude)
 
@@ -422,18 +416,26 @@ class Evaluator:
             OSError: if files cannot be written. Then no result and no best validation has been replaced.
         """
         stage, validation = started.naming.stage, started.validation
-        results = Results(outcome.results, {}, outcome.findings, self._name_page({stage: step}))
+        run = "" if self.record is None else f"{self.record.run_name}, "
+        title = f"{run}{stage} at step {step:,}, {datetime.date.today()}"
+        results = Results(outcome.results, {}, outcome.findings, title)
 
         def write() -> None:
             assert validation is not None  # in process 0
-            results.samples.update(self._choose_samples(validation))
+            for loader in validation.loaders[:_MAX_LOADERS] if self.options.samples else ():
+                name = "/".join(filter(None, [stage, loader.name]))
+                results.samples[name] = make_samples(loader, choose_sentences(loader, self.options.samples), name)
             if self.record is not None:
                 self.record.write(validation, step=step, epoch=epoch)
 
         run_in_process_0(write)
         self._latest.pop(stage, None)
-        self._latest[stage] = step, results  # behind those of other stages
-        self.results = self._join_results()
+        self._latest[stage] = results  # behind those of other stages
+        self.results = Results(title="; ".join(latest.title for latest in self._latest.values()))
+        for latest in self._latest.values():
+            self.results.update(latest)
+            self.results.samples.update(latest.samples)
+            self.results.findings += latest.findings
         if validation is not None:  # a logger that waits must not let other processes wait
             if validation.new_best:
                 self._best.save(validation.new_best)
@@ -448,12 +450,16 @@ class Evaluator:
 
     # Their parts
 
-    def _make_loaders(self, plan: Plan, named: Collection[str], reading: Settings) -> list[Loader]:
+    def _make_loaders(
+        self, plan: Plan, named: Collection[str], reading: Settings, *, is_compared: bool
+    ) -> list[Loader]:
         """The loaders of a validation, which read ids like this."""
         if process_count() > 1:
             for dataloader in plan.dataloaders:
                 prepare_loader(dataloader)
-        order_needed_by = self._find_need_of_order(plan.stage, plan.origin.owner)
+        order_needed_by = "" if self.record is None else f"{plan.origin.owner}(translations=...)"
+        if is_compared:
+            order_needed_by = f"{plan.origin.owner}(compare_to={self.options.compare_to!r})"
         loaders = []
         for name, dataloader in zip_longest(plan.names, plan.dataloaders):
             labels = self.options.labels_of(name or plan.dataset, named)
@@ -461,17 +467,18 @@ class Evaluator:
             loaders.append(Loader(name, reading, dataloader, plan.origin, order_needed_by, labels, is_recorded))
         return loaders
 
-    def _score_joined(
-        self, started: StartedValidation, joined: Joined, *, is_trial: bool, may_replace: bool
-    ) -> tuple[Validation, list[Mistake]]:
-        """The scores of a validation with intervals, comparisons, and findings; and likely mistakes. In process 0."""
+    def _conclude(
+        self, started: StartedValidation, shares: Sequence[Share], is_trial: bool, is_limited: bool, may_replace: bool
+    ) -> Outcome:
+        """Score what all processes have seen, in process 0: scores, intervals, comparisons, findings, and mistakes."""
         options, naming = self.options, started.naming
+        joined = started.collector.join(shares)
         named_parts = () if isinstance(options.parts, bool) else options.parts
         scored, mistakes = score_loaders(started.metrics, joined.loaders, named_parts)
         if options.confidence is not None:
             scored = add_intervals(scored, options.confidence)
         new_best: Mapping[str, SavedLoaders] = {}
-        if self._compares(started.plan.stage):
+        if started.is_compared:
             may_replace = may_replace and not is_trial
             found = self._best.find(scored, naming, may_compare=not is_trial, may_replace=may_replace)
             scored, new = self._best.compare(scored, found)
@@ -484,48 +491,19 @@ class Evaluator:
         results = {naming.render(score.name): score.result for score in scored}
         numbers = name_numbers(scored, naming, options.parts)
         validation = Validation(naming, started.metrics, loaders, scored, results, numbers, findings, new_best)
-        return validation, [*mistakes, *select_warnings(findings), *joined.mistakes]
+        mistakes += [*select_warnings(findings), *joined.mistakes]
+        if options.only is not None and not is_trial and not is_limited:
+            mistakes += joined.suspect_only(options.only, started.plan.dataset)
+        self.warn_once.about_all(mistakes)  # a warning may be an error
+        started.validation = validation
+        refused = started.dashboard.find_refused(numbers)
+        return Outcome(results, numbers, findings, joined.read, joined.skipped, refused)
 
-    def _compares(self, stage: str) -> bool:
-        """Whether validations of a stage are compared."""
-        return self.options.compare_to is not None and stage == "val"
-
-    def _find_need_of_order(self, stage: str, owner: str) -> str:
-        """The option that needs the order of the sentences; empty if none does."""
-        if self._compares(stage):
-            return f"{owner}(compare_to={self.options.compare_to!r})"
-        return "" if self.record is None else f"{owner}(translations=...)"
-
-    def _find_max_texts(self) -> float:
+    def _find_max_texts(self) -> int:
         """Of how many sentences of each loader process 0 needs the texts."""
         if self.record is not None:
-            return math.inf
+            return sys.maxsize
         return _MAX_TEXTS if self.options.samples > 0 else MAX_EXAMINED
-
-    def _choose_samples(self, validation: Validation) -> dict[str, Samples]:
-        """The samples of each loader by its name."""
-        if not self.options.samples:
-            return {}
-        samples = {}
-        for loader in validation.loaders[:_MAX_LOADERS]:
-            name = "/".join(filter(None, [validation.naming.stage, loader.name]))
-            samples[name] = make_samples(loader, choose_sentences(loader, self.options.samples), name)
-        return samples
-
-    def _join_results(self) -> Results:
-        """The last results of all stages."""
-        joined = Results(title=self._name_page({stage: step for stage, (step, _) in self._latest.items()}))
-        for _, results in self._latest.values():
-            joined.update(results)
-            joined.samples.update(results.samples)
-            joined.findings += results.findings
-        return joined
-
-    def _name_page(self, steps: Mapping[str, int]) -> str:
-        """The title of a page of results: of which run, stages, and steps they are, and the date."""
-        run = "" if self.record is None else f"{self.record.run_name}, "
-        places = " and ".join(f"{stage} at step {step:,}" for stage, step in steps.items())
-        return f"{run}{places}, {datetime.date.today()}"
 
 
 show_options(Evaluator.__init__)

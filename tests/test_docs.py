@@ -22,7 +22,7 @@ from lightning_bleu import BLEUCallback, Evaluator, FunctionMetric
 from lightning_bleu.compare.command import parse_arguments
 from lightning_bleu.evaluation.input.outputs import Output
 from tests.helpers.examples import EXAMPLES, run_script
-from tests.helpers.pages import blocks, parse, run_page
+from tests.helpers.pages import blocks, outputs, parse, run_page
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -48,14 +48,6 @@ def links(path: Path) -> Iterator[str]:
             target = child.attrGet("href") or child.attrGet("src")
             if target is not None:
                 yield str(target)
-
-
-def outputs(path: Path) -> Iterator[str]:
-    """The text blocks that directly follow a Python block."""
-    fences = [token for token in parse(path) if token.type in ("fence", "heading_open", "paragraph_open")]
-    for code, output in pairwise(fences):
-        if code.info == "python" and output.info == "text":
-            yield output.content.removesuffix("...\n")
 
 
 def anchors(path: Path) -> set[str]:

@@ -66,8 +66,8 @@ def test_findings_are_in_results_pages_records_and_loggers(tmp_path: Path) -> No
     writer = SummaryWriter(tmp_path)
     results = score(hypotheses=LOOPS, loggers=[writer], translations=tmp_path / "t")
     [finding] = results.findings
-    assert (finding.key, finding.place) == ("loops", "reading_the_dashboard.html#loops")
-    shown = f"{finding.message} See reading_the_dashboard.html#loops."
+    assert finding.key == "loops"
+    shown = f"{finding.message} [loops]"
     for text in (str(results), results.to_html(), results.to_text(examples=1)):
         assert f"What stands out:\n{shown}" in text.replace("<br>\n", "\n") or shown in text
     [validation] = read_validations(tmp_path / "t")
@@ -103,7 +103,7 @@ def test_tables_of_loggers_begin_with_the_findings() -> None:
         assert (first["step"], first["shown as"], first["signature"]) == (
             5,
             "finding",
-            "reading_the_dashboard.html#loops",
+            "loops",
         )
         assert first["hypothesis"].startswith("40 of 40 hypotheses end in a repetition")
         assert [row[2] for row in rows] == ["finding", "first", "worst"]
@@ -145,7 +145,7 @@ def test_a_page_of_results_has_a_title_with_run_step_and_date(tmp_path: Path) ->
         evaluator.start(stage=stage)
         evaluator.update(LINES, LINES)
         evaluator.finish(step)
-    assert evaluator.results.title == f"val at step 1,000 and test at step 900, {today}"
+    assert evaluator.results.title == f"val at step 1,000, {today}; test at step 900, {today}"
 
 
 def test_a_verdict_is_beside_each_difference() -> None:

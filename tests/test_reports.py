@@ -62,7 +62,7 @@ def test_sentences_without_a_reference_can_be_left_out_of_an_error_rate(tmp_path
     (path,) = tmp_path.rglob("sentences.jsonl")
     lines = [json.loads(line)["scores"] for line in path.read_text().splitlines()]
     assert [line["wer"] for line in lines] == [0.5, None, None]
-    assert [sample.number for sample in results.samples["val"].worst] == [1]
+    assert [sample.index for sample in results.samples["val"].worst] == [0]
     with pytest.warns(UserWarning, match="^'wer' is a ratio whose denominator is 0"):
         assert not evaluate(WER(skip_empty=True), ["a"], [""])
 
@@ -83,11 +83,10 @@ LETTERS = dict(zip("_ ABEHLO", range(8)))
 
 def decode_ctc(lists: list[list[int]], group_tokens: bool = True) -> list[str]:
     """The decoder of a model for speech: equal ids in a row are one letter, unless a blank separates them."""
-    letters = "_ ABEHLO"
     lines = []
     for ids in lists:
         kept = [one for place, one in enumerate(ids) if not (group_tokens and place and ids[place - 1] == one)]
-        lines.append("".join(letters[one] for one in kept if one))
+        lines.append("".join("_ ABEHLO"[one] for one in kept if one))
     return lines
 
 
@@ -228,7 +227,52 @@ def test_captions_of_an_image_as_rows_are_told_to_be_a_list() -> None:
         evaluate(CorpusBLEU(), ["a", "a"], ["a", "b"], index=[0, 0])
 
 
+def test_different_hypotheses_with_one_index_are_noticed() -> None:
+    """Such as several answers to a prompt. That a sampler repeats a sentence is no mistake."""
+    assert evaluate(CorpusBLEU(), ["a", "a"], ["a", "a"], index=[0, 0])["val_bleu"].scope == ""
+    with pytest.warns(UserWarning, match="^Different hypotheses have the same 'index', and only the first one counts"):
+        evaluate(CorpusBLEU(), ["a", "b"], ["a", "a"], index=[0, 0])
+
+
+# What results say
+
+
+def test_results_say_what_they_are_scores_of_the_whole_first() -> None:
+    """A loader that was limited, references that were read twice, and an index, which counts from 0."""
+    lines = [f"a b c d {number}" for number in range(60)]
+    evaluator = Evaluator({"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}, compare_to="best")
+    evaluator.start({"news": loader([*range(120)]), "talks": None})
+    evaluator.update(lines, lines, dataloader_idx=0, group=["x", "y", "z"] * 20)
+    evaluator.update(["b", "a"] * 10, ["a"] * 20, dataloader_idx=1, index=range(10, 30))
+    results = evaluator.finish(1)
+    assert {name: result.scope for name, result in results.items() if "bleu" in name} == {
+        "val_bleu": "mean of 2 loaders",
+        "val_bleu/news": "60 of 120 sentences",
+        "val_bleu/talks": "20 sentences, 1 different",
+        **dict.fromkeys(["val_bleu/news/x", "val_bleu/news/y", "val_bleu/news/z"], ""),
+        "val_bleu/news/mean": "mean of 3 groups",
+    }
+    header, *rows = str(results).splitlines()
+    assert [row.split()[0].removeprefix("val_") for row in rows[:5]] == [
+        "bleu",
+        "chrf",
+        *("bleu/news", "bleu/talks"),
+        "chrf/news",
+    ]
+    assert ("against the best before" in header, rows[0].endswith("mean of 2 loaders")) == (True, True)
+    assert [sample.index for sample in results.samples["val/talks"].first[:2]] == [10, 11]
+
+
 # Options, files, and pages
+
+
+def test_files_in_the_order_of_a_sampler_say_so(tmp_path: Path) -> None:
+    """Such as one that sorts by length."""
+    numbers: Any = [0, 1, 2]
+    evaluator = Evaluator(translations=tmp_path)
+    evaluator.start(DataLoader(numbers, sampler=[2, 0, 1]))
+    with pytest.warns(UserWarning, match="^The sentences are written in the order of list, .* or set shuffle=False"):
+        evaluator.update(["a"], ["a"])
 
 
 @pytest.mark.parametrize("confidence", [0.99999, 1 - 1e-16])
@@ -274,15 +318,8 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> Non
 
 
 def test_the_best_is_one_of_the_validations_with_the_settings_and_sentences_of_the_latest(tmp_path: Path) -> None:
-    for step, (metric, count) in enumerate(
-        [
-            (CorpusBLEU(), 4),
-            (CorpusBLEU(), 2),
-            (CorpusBLEU(max_order=1), 4),
-            (CorpusBLEU(lowercase=True), 4),
-            (CorpusBLEU(), 4),
-        ]
-    ):
+    metrics = [CorpusBLEU(), CorpusBLEU(), CorpusBLEU(max_order=1), CorpusBLEU(lowercase=True), CorpusBLEU()]
+    for step, (metric, count) in enumerate(zip(metrics, (4, 2, 4, 4, 4))):
         evaluate(metric, PREDS[:count], TARGET[:count], step, translations=tmp_path)
     run = read_run(tmp_path)
     best = run.best("val_bleu")
@@ -295,7 +332,7 @@ def test_a_folder_with_several_runs_is_an_error_that_lists_them(tmp_path: Path) 
     for name in ("a", "b"):
         evaluate(CorpusBLEU(), PREDS, TARGET, translations=tmp_path / name / "translations")
     assert len(read_run(tmp_path / "a").validations) == 1
-    with pytest.raises(ValueError, match=r"has 2 runs: pass one of them, such as .*a.translations, .*b.translations"):
+    with pytest.raises(ValueError, match=r"has 2 runs: pass one of them: .*a.translations, .*b.translations"):
         read_run(tmp_path)
 
 

@@ -64,7 +64,7 @@ SAMPLE = Sample(825, [Line("Auf belebten Straße", []), Line("b", [])], None, {"
         (Result(0.5), "Result(0.5000)"),
         (Results({"val_bleu": RESULT, "val_wer": Result(0.13871)}), "Results(val_bleu=48.86, val_wer=0.1387)"),
         (Results(), "Results()"),
-        (SAMPLE, "Sample(no. 825, bleu 8.9, 'Auf belebten Straße')"),
+        (SAMPLE, "Sample(#825, bleu 8.9, 'Auf belebten Straße')"),
         (Samples("val", [SAMPLE], []), "Samples('val', 1 first, 0 worst)"),
     ],
     ids=lambda value: type(value).__name__,

@@ -29,11 +29,12 @@ from lightning_bleu.views.marks import Line
 from lightning_bleu.views.viewable import Viewable
 
 
-class Change(NamedTuple):
+@dataclass(frozen=True)
+class Change:
     """A sentence that a system translates better or worse than the baseline.
 
     Attributes:
-        number: the number of its line, from 1.
+        index: the index of its line, from 0.
         source: the source sentence; None if there is none.
         references: its references.
         baseline: the hypothesis of the baseline.
@@ -42,7 +43,7 @@ class Change(NamedTuple):
         score: the score of the second.
     """
 
-    number: int
+    index: int
     source: str | None
     references: list[str]
     baseline: str
@@ -167,15 +168,16 @@ class Comparison(Viewable):
             A system is better or worse if two things hold: the interval of the difference excludes 0, and the adjusted,
             one-sided p-value is below (1 - confidence) / 2. See :class:`lightning_bleu.core.significance.Verdict`.
         """
+        rows, _ = self._find_rows(metric, system)
+        p_value, compared = self.p_values(metric)[system], len(self.systems) - 1
+        test = self.tests[metric][system]
+        return judge(test, rows.scorer.sign, self.confidence, p_value=p_value, systems=compared)
+
+    def _find_rows(self, metric: str, system: str) -> tuple[SentenceRows, SentenceRows]:
+        """What a metric counted in a system and in the baseline. An error if there is no such metric or system."""
         check_choice("metric", metric, self.metrics)
         check_choice("system", system, self.systems[1:])
-        return judge(
-            self.tests[metric][system],
-            self.rows[metric][self.baseline].scorer.sign,
-            self.confidence,
-            p_value=self.p_values(metric)[system],
-            systems=len(self.systems) - 1,
-        )
+        return self.rows[metric][system], self.rows[metric][self.baseline]
 
     def changed(self, metric: str, system: str, count: int = 10) -> Changes:
         """The sentences that a system translates better than the baseline, and those that it translates worse.
@@ -192,24 +194,18 @@ class Comparison(Viewable):
             BLEU ranks sentences for their length, as in samples, so that short ones do not come first. Sentences that
             appear several times with the same texts are returned once.
         """
-        check_choice("metric", metric, self.metrics)
-        check_choice("system", system, self.systems[1:])
-        rows, baseline_rows = self.rows[metric][system], self.rows[metric][self.baseline]
-        scores, baseline_scores = rows.score_sentences(), baseline_rows.score_sentences()
-        hypotheses, baseline_hypotheses = self.texts.hypotheses[system], self.texts.hypotheses[self.baseline]
+        rows, baseline_rows = self._find_rows(metric, system)
+        scores, baseline_scores = rows.score_sentences().tolist(), baseline_rows.score_sentences().tolist()
+        references, baseline = self.texts.references, self.texts.hypotheses[self.baseline]
+        hypotheses = self.texts.hypotheses[system]
         worsened, improved = find_changed(rows, baseline_rows, len(scores))
 
         def describe(numbers: Sequence[int]) -> list[Change]:
-            texts = {}
-            for number in numbers:
-                texts[number] = (baseline_hypotheses[number], hypotheses[number], self.texts.references[number])
-            changes = []
-            for number, (baseline, hypothesis, references) in drop_repeats(texts, count).items():
-                source = self._source(number)
-                baseline_score = baseline_scores[number].item()
-                score = scores[number].item()
-                changes.append(Change(number + 1, source, references, baseline, hypothesis, baseline_score, score))
-            return changes
+            texts = {number: (references[number], baseline[number], hypotheses[number]) for number in numbers}
+            return [
+                Change(number, self._source(number), *lines, baseline_scores[number], scores[number])
+                for number, lines in drop_repeats(texts, count).items()
+            ]
 
         return Changes(describe(improved), describe(worsened))
 
@@ -245,9 +241,7 @@ class Comparison(Viewable):
         Raises:
             ValueError: if there is no such metric or system.
         """
-        check_choice("metric", metric, self.metrics)
-        check_choice("system", system, self.systems[1:])
-        rows, baseline_rows = self.rows[metric][system], self.rows[metric][self.baseline]
+        rows, baseline_rows = self._find_rows(metric, system)
         if rows.scorer.higher_is_better is None:
             differ = int((rows.score_sentences() != baseline_rows.score_sentences()).sum())
             return ChangeCounts(0, len(rows) - differ, 0, differ)

@@ -28,6 +28,7 @@ from lightning_bleu.views.marks import mark_words
 
 if TYPE_CHECKING:
     from lightning_bleu.compare.comparison import Change, ChangeCounts, Comparison
+    from lightning_bleu.core.significance import Interval, PairedTest
 
 _MAX_IN_TITLE = 3
 """The number of compared systems up to which a title names them."""
@@ -41,7 +42,7 @@ def describe_comparison(comparison: Comparison, examples: int) -> View:
     blocks: list[Block] = [Note(_describe_method(comparison), quiet=True)]
     blocks += [Note(_describe_verdict(comparison, system)) for system in comparison.systems[1:]]
     blocks += describe_findings(comparison.findings)
-    blocks += [_score_table(comparison, metric) for metric in comparison.metrics]
+    blocks.append(_score_table(comparison))
     metric = comparison.metrics[0]
     counts = {system: comparison.count_changed(metric, system) for system in comparison.systems[1:]}
     if counts:
@@ -52,9 +53,8 @@ def describe_comparison(comparison: Comparison, examples: int) -> View:
             blocks += _changed_sentences(comparison, metric, system, of_system, examples)
         if not counts:
             blocks.append(describe_worst(comparison, examples))
-    signatures = [f"{metric}: {signature}" for metric, signature in comparison.signatures.items()]
-    files = [f"{system}: {file}" for system, file in comparison.texts.files.items()]
-    details = [*signatures, *files]
+    described = [*comparison.signatures.items(), *comparison.texts.files.items()]
+    details = [f"{name}: {detail}" for name, detail in described]
     if details:
         blocks.append(Note("\n".join(details), quiet=True))
     return View(_title(comparison), blocks)
@@ -102,19 +102,25 @@ def _describe_verdict(comparison: Comparison, system: str) -> str:
     return f"{to_line(system, _MAX_NAME)}: {', '.join(verdicts)}.{''.join(notes)}"
 
 
-def _score_table(comparison: Comparison, metric: str) -> Table:
-    """The scores of a metric, their differences from the baseline, and what is known about chance."""
-    note = describe_directions({metric: comparison.rows[metric][comparison.baseline].scorer.higher_is_better})
+def _score_table(comparison: Comparison) -> Table:
+    """The scores of each metric, their differences from the baseline, and what is known about chance."""
     interval_name = f"{100 * comparison.confidence:g}% interval"
-    baseline = comparison.intervals[metric][comparison.baseline]
-    percent = baseline.percent
-    score = format_in_unit(baseline.score, percent)
+    rows: list[list[TableCell]] = []
+    directions = {}
+    for metric in comparison.metrics:
+        baseline = comparison.intervals[metric][comparison.baseline]
+        directions[metric] = comparison.rows[metric][comparison.baseline].scorer.higher_is_better
+        score = format_in_unit(baseline.score, baseline.percent)
+        if len(comparison.systems) == 1:
+            rows.append([metric, score, _format_ends(baseline)])
+            continue
+        rows += [[metric], [comparison.baseline, score, "", Cell("baseline", "quiet"), "", ""]]
+        rows += [_compared_row(comparison, metric, system) for system in comparison.systems[1:]]
     if len(comparison.systems) == 1:
-        shown_interval = f"{format_in_unit(baseline.low, percent)} to {format_in_unit(baseline.high, percent)}"
-        return Table([metric, "score", interval_name], [[comparison.baseline, score, shown_interval]], note=note)
-    rows: list[list[TableCell]] = [[comparison.baseline, score, "", Cell("baseline", "quiet"), "", "", ""]]
-    rows += [_compared_row(comparison, metric, system) for system in comparison.systems[1:]]
-    return Table([metric, "score", "difference", "", interval_name, "", "p"], rows, note=note)
+        header = ["", "score", interval_name]
+    else:
+        header = ["", "score", "difference", "verdict", interval_name, "p"]
+    return Table(header, rows, note=describe_directions(directions))
 
 
 def _compared_row(comparison: Comparison, metric: str, system: str) -> list[TableCell]:
@@ -124,18 +130,15 @@ def _compared_row(comparison: Comparison, metric: str, system: str) -> list[Tabl
     tone = _TONES.get(word, "quiet")
     score = format_in_unit(test.score_a, test.percent)
     difference = format_in_unit(test.difference, test.percent, "+")
-    interval = f"{format_in_unit(test.low, test.percent, '+')} to {format_in_unit(test.high, test.percent, '+')}"
-    drawn = Range(test.difference, test.low, test.high, _find_axis(comparison, metric), tone)
+    reach = max(max(abs(other.low), abs(other.high)) for other in comparison.tests[metric].values())
+    interval = Range(_format_ends(test, "+"), test.difference, test.low, test.high, (-reach, reach), tone)
     p_value = f"{comparison.p_values(metric)[system]:.4f}"
-    return [system, score, difference, Cell(word, tone), interval, drawn, p_value]
+    return [system, score, difference, Cell(word, tone), interval, p_value]
 
 
-def _find_axis(comparison: Comparison, metric: str) -> tuple[float, float]:
-    """Both ends of the axis on which the differences of a metric are drawn."""
-    ends = [0.0]
-    for test in comparison.tests[metric].values():
-        ends += [test.difference, test.low, test.high]
-    return min(ends), max(ends)
+def _format_ends(interval: Interval | PairedTest, sign: str = "") -> str:
+    low, high = (format_in_unit(end, interval.percent, sign) for end in (interval.low, interval.high))
+    return f"{low} to {high}"
 
 
 def _change_table(counts: Mapping[str, ChangeCounts], metric: str, *, has_direction: bool) -> Table:
@@ -176,7 +179,7 @@ def _to_example(comparison: Comparison, metric: str, system: str, change: Change
     ):
         spans, _ = mark_words(comparison.tokenize(hypothesis), references)
         lines.append(ExampleLine(name, spans, format_in_unit(score, percent)))
-    return Example(change.number, lines)
+    return Example(change.index, lines)
 
 
 def describe_worst(comparison: Comparison, count: int, title: str = "") -> Examples:

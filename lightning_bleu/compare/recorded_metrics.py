@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from itertools import chain
@@ -78,10 +79,16 @@ class RunRecords:
             score = rows.score() / (rows.scorer.unit or 1)
             recorded_score = (recorded["score"] or 0) / (100 if recorded["percent"] else 1)
             if not math.isclose(score, recorded_score):
+                settings, used = recorded["settings"] or {}, json.loads(json.dumps(rows.scorer.plain_settings()))
+                others = [f"{key}={value!r}" for key, value in settings.items() if used.get(key, value) != value]
+                cause = (
+                    "they have changed since, or another version scored them, or they were ids or tokens with spaces"
+                )
+                if others:
+                    cause = f"it was scored with {', '.join(others)}, and the settings of the first system count"
                 self._warn(
                     f"{str(self._files[name])!r} has {recorded['metric']!r} = {recorded['score']}, but its sentences "
-                    f"score {rows.score()}: they have changed since, or another version scored them, or they were ids "
-                    "or tokens with spaces. They are compared as they are."
+                    f"score {rows.score()}: {cause}. They are compared as they are."
                 )
 
 

@@ -93,8 +93,7 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
 
     Raises:
         FileNotFoundError: if there is no validation in the folder.
-        ValueError: for a record of an earlier version, for a link that leads out of the folder, and if no validation
-            can be read.
+        ValueError: for a link that leads out of the folder, and if no validation can be read.
 
     Notes:
         Validations that cannot be read are skipped with a warning.

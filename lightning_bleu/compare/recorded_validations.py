@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,16 +123,10 @@ def find_comparable(validations: Sequence[RecordedValidation], key: str) -> list
 
 def find_best(validations: Sequence[RecordedValidation], key: str) -> RecordedValidation | None:
     """The best of the validations that can be compared with the latest one; None for a score without a direction."""
-    best = None
-    best_gain = -math.inf
-    for validation in find_comparable(validations, key):
-        score = validation.score(key)
-        if score is None or validation.scores[key]["higher_is_better"] is None:
-            continue
-        gain = score if validation.scores[key]["higher_is_better"] else -score
-        if gain > best_gain:
-            best, best_gain = validation, gain
-    return best
+    signs = {True: 1, False: -1, None: 0}
+    comparable = [one for one in find_comparable(validations, key) if signs[one.scores[key]["higher_is_better"]]]
+    gains = [one.scores[key]["score"] * signs[one.scores[key]["higher_is_better"]] for one in comparable]
+    return comparable[gains.index(max(gains))] if gains else None
 
 
 def choose_validation(validations: Sequence[RecordedValidation]) -> RecordedValidation:

@@ -45,9 +45,7 @@ def _describe_stage(run: RecordedRun, stage: str) -> list[Block]:
     main_key = find_main_key(validations)
     keys = list(dict.fromkeys(key for validation in validations for key in validation.scores))
     lines = {key: line for validation in validations for key, line in validation.scores.items()}
-    keys.sort(key=lambda key: bool(lines[key]["loader"]))  # stable: loaders after the whole
-    keys.sort(key=lambda key: lines[key]["group"] is not None)
-    keys.sort(key=lambda key: key != main_key)
+    keys.sort(key=lambda key: (key != main_key, lines[key]["group"] is not None, bool(lines[key]["loader"])))
     shown = keys[:_MAX_COLUMNS]
     best = {} if is_test(stage) else {key: run.best(key) for key in keys}
     blocks: list[Block] = []
@@ -68,7 +66,11 @@ def _describe_best(keys: Sequence[str], best: Mapping[str, RecordedValidation | 
     for key in keys:
         validation = best.get(key)
         if validation is not None:
-            score = _format_score(validation, key)
+            score, interval = _format_score(validation, key), validation.scores[key]["interval"]
+            if interval is not None:
+                percent = validation.scores[key]["percent"]
+                low, high = format_in_unit(interval["low"], percent), format_in_unit(interval["high"], percent)
+                score += f" ({low} to {high})"
             entries.append(f"{key} {score} at step {validation.step:,}")
     return f"Best: {'; '.join(entries)}." if entries else ""
 

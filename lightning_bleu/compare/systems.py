@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -170,12 +170,11 @@ def _score(
         hypotheses = [_split_tokens(line) for line in hypotheses]
         references = [[_split_tokens(line) for line in lines] for lines in references]
     loader = Loader("", shared_reading(metrics))
-    collector = SentenceCollector(metrics, [loader], (), math.inf, WarnOnce())
+    collector = SentenceCollector(metrics, [loader], (), sys.maxsize, WarnOnce())
     collector.update(Output(hypotheses, references, texts.sources, index=range(len(references))))
     joined = collector.join([collector.close()])
     scored, mistakes = score_loaders(metrics, joined.loaders)
-    is_only = len(texts.hypotheses) == 1
-    found = joined.find_findings(metrics, where="" if is_only else system)
+    found = joined.find_findings(metrics, where=system if len(texts.hypotheses) > 1 else "")
     for _, message in [*mistakes, *joined.mistakes, *select_warnings(found)]:
         warn(message)
     missing = [score.name.key for score in scored if score.rows is None]

@@ -53,14 +53,12 @@ def to_line(text: str, limit: int = MAX_SHOWN) -> str:
     return clean(text)
 
 
-def list_names(names: Sequence[str], limit: int = 5) -> str:
+def list_names(names: Sequence[object], limit: int = 10) -> str:
     """The first names of a list.
 
     Example:
         >>> list_names(["a", "b", "c"]), list_names(["a", "b", "c"], limit=1)
         ('a, b, c', 'a, and 2 more')
     """
-    shown = ", ".join(names[:limit])
-    if len(names) <= limit:
-        return shown
-    return f"{shown}, and {len(names) - limit} more"
+    more = f", and {len(names) - limit:,} more" if len(names) > limit else ""
+    return ", ".join(map(str, names[:limit])) + more

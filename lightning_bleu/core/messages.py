@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable
 from types import FrameType
 
+from lightning_bleu.core.clean import list_names
 from lightning_bleu.core.processes import process_rank
 
 _LIBRARIES = {"lightning_bleu", "torchmetrics", "torch", "contextlib", "multiprocessing"}
@@ -63,11 +64,21 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> str:
         ValueError: 'smoothing' must be one of ['none', 'exp'], got 'Exp': did you mean 'exp'?
     """
     if not isinstance(value, str):
-        raise wrong_type(name, f"one of {list(choices)}", value)
+        raise wrong_type(name, f"one of {list_values(choices)}", value)
     if value not in choices:
         hint = did_you_mean(value, choices)
-        raise ValueError(f"{name!r} must be one of {list(choices)}, got {value!r}{hint}")
+        raise ValueError(f"{name!r} must be one of {list_values(choices)}, got {value!r}{hint}")
     return value
+
+
+def list_values(values: Collection[object]) -> str:
+    """A list as an error message shows it: of more than 20 values, the first ten.
+
+    Example:
+        >>> list_values(["none", "exp"]), list_values(range(100))
+        ("['none', 'exp']", '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, and 90 more]')
+    """
+    return f"[{list_names([*map(repr, values)], limit=10 if len(values) > 20 else 20)}]"
 
 
 def wrong_type(name: str, must_be: str, value: object) -> TypeError:

@@ -38,16 +38,6 @@ class OrderedRows(NamedTuple):
     rows: Tensor
     order: Tensor
 
-    @property
-    def identity(self) -> Tensor:
-        """The columns that identify the sentences, int32 of shape ``(sentences, 4)``."""
-        return self.rows[:, :IDENTITY_COLUMNS]
-
-    @property
-    def statistics(self) -> Tensor:
-        """The statistics, int32 of shape ``(sentences, columns)``."""
-        return self.rows[:, IDENTITY_COLUMNS:]
-
 
 def positions_of(rows: Tensor) -> Tensor:
     """The positions in the dataset of packed rows, int64 of shape ``(sentences,)``; -1 if they are unknown."""

@@ -187,18 +187,6 @@ class Component:
     is_default: bool = True
 
 
-def choose_components(components: Sequence[Component], parts: bool | Sequence[str]) -> list[Component]:
-    """The components that are logged.
-
-    Args:
-        components: the components.
-        parts: whether to log the default ones, or the names of those to log.
-    """
-    if isinstance(parts, bool):
-        return [component for component in components if parts and component.is_default]
-    return [component for component in components if component.name in parts]
-
-
 class Report(float):
     """A score that is also a number: it can be compared, rounded, formatted, and logged like a float. Immutable.
 

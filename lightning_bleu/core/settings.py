@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from lightning_bleu.core.messages import did_you_mean, wrong_type
+from lightning_bleu.core.messages import did_you_mean, list_values, wrong_type
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -187,7 +187,7 @@ def _advise(name: str, choices: Collection[str]) -> str:
     equivalent = _ELSEWHERE.get(name)
     if equivalent is not None and equivalent.split("'")[1] in choices:
         return f": did you mean {equivalent}?"
-    return did_you_mean(name, choices) or f"; the options are {list(choices)}"
+    return did_you_mean(name, choices) or f"; the options are {list_values(choices)}"
 
 
 def describe_options(options: Mapping[str, object], defaults_of: type) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from lightning_bleu.core.messages import warn_user
+from lightning_bleu.core.messages import list_values, warn_user
 
 MEAN = "mean"
 """The name of the mean of the groups of a loader, beside their scores."""
@@ -71,9 +71,11 @@ class Naming(NamedTuple):
         """The logged name of a metric."""
         return self.log_name.format(stage=self.stage, metric=metric_name)
 
-    def render(self, name: Name) -> str:
-        """The logged name of a number."""
-        return self._join(name, self.separator)
+    def render(self, name: Name, separator: str | None = None) -> str:
+        """The logged name of a number; perhaps with another separator."""
+        separator = separator or self.separator
+        parts = [part.replace("/", separator) for part in name[1:] if part]
+        return separator.join([self.tag(name.metric), *parts])
 
     def shown_as(self, logged: str) -> str:
         """The name that loggers give to a logged name: the same, unless a trainer changes it."""
@@ -85,13 +87,7 @@ class Naming(NamedTuple):
 
     def render_panel(self, name: Name) -> str:
         """The name of something that loggers show beside numbers, such as a figure: its parts are always folders."""
-        return self.shown_as(self._join(name, "/"))
-
-    def _join(self, name: Name, separator: str) -> str:
-        pieces = [self.tag(name.metric)]
-        below_metric = name[1:]
-        pieces += [part.replace("/", separator) for part in below_metric if part]
-        return separator.join(pieces)
+        return self.shown_as(self.render(name, "/"))
 
     def parse(self, logged: str, scores: Mapping[str, Collection[str]], details: Collection[str]) -> Name | None:
         """What is logged under a name; None if it is none of these metrics.
@@ -218,7 +214,7 @@ def check_names(kind: str, names: Sequence[Any], reserved: Collection[str] = (""
             raise ValueError(f"the {kind} cannot have the name {name!r}: a lone surrogate cannot be written to a file")
     distinct = set(names)
     if len(distinct) < len(names):
-        raise ValueError(f"the {kind} must have different names, got {list(names)}")
+        raise ValueError(f"the {kind} must have different names, got {list_values(names)}")
     for name in names:
         for folder in _folders(name):
             if folder != name and folder in distinct:

@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from lightning_bleu.evaluation.names import Name, Naming
-from lightning_bleu.evaluation.scores.validation import ScoredLoader
-from lightning_bleu.evaluation.texts.findings import Finding
-from lightning_bleu.observers.samples import Sample, Samples, find_bleu, name_labels
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +14,13 @@ from torch import Tensor
 from lightning_bleu.bleu import BLEUScorer, BLEUSettings
 from lightning_bleu.core.conventions import Statistics
 from lightning_bleu.core.significance import interval_from
+from lightning_bleu.evaluation.names import Name, Naming
+from lightning_bleu.evaluation.scores.validation import ScoredLoader
+from lightning_bleu.evaluation.texts.findings import Finding
+from lightning_bleu.observers.samples import Sample, Samples, find_bleu, name_labels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Panel(NamedTuple):
@@ -62,20 +60,18 @@ class LoaderView(NamedTuple):
     def table(self, step: int) -> tuple[list[str], list[list[Any]]]:
         """Findings and samples as a table of plain values: its columns, and its rows."""
         labels = name_labels(sample for panel in self.panels for sample in panel.samples)
-        columns = ["step", "number", "shown as", *labels, *self.digits]
+        columns = ["step", "index", "shown as", *labels, *self.digits]
         columns += ["source", "hypothesis", "references", "signature"]
         rows: list[list[Any]] = []
         for finding in self.findings:
-            row = dict.fromkeys(columns, "") | dict.fromkeys(self.digits)
-            row |= {"step": step, "number": 0, "shown as": "finding"}
-            row |= {"hypothesis": str(finding), "signature": finding.place}
+            row = dict.fromkeys(columns, "") | dict.fromkeys(["index", *self.digits])
+            row |= {"step": step, "shown as": "finding", "hypothesis": str(finding), "signature": finding.key}
             rows.append([*row.values()])
         for panel in self.panels:
             for sample in panel.samples:
-                texts = [sample.source or "", sample.hypothesis, "\n".join(sample.references)]
-                texts = [_encodable(text) for text in texts]
+                texts = map(_encodable, [sample.source or "", sample.hypothesis, "\n".join(sample.references)])
                 own = [_encodable(sample.labels.get(name, "")) for name in labels]
-                rows.append([step, sample.number, panel.kind, *own, *sample.shown_scores(), *texts, self.signature])
+                rows.append([step, sample.index, panel.kind, *own, *sample.shown_scores(), *texts, self.signature])
         return columns, rows
 
 
@@ -110,7 +106,7 @@ def make_view(
         figures[naming.render_panel(Name(name, loader.name, detail="by_length"))] = bleu_by_length_figure(
             statistics, scorer.settings, confidence
         )
-    above = "".join(f"{finding.message} See {finding.place}.\n" for finding in findings)
+    above = "".join(f"{finding.message} [{finding.key}]\n" for finding in findings)
     score = f" {samples.caption}" if samples.caption else ""
     first, worst = (naming.render_panel(Name(kind, loader.name)) for kind in ("samples", "worst"))
     panels = [Panel(first, "first", f"{above}The first sentences.{score}", samples.first)]

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from lightning_bleu.core.batch import Sentence
+from lightning_bleu.core.packed_rows import count_inputs
 from lightning_bleu.evaluation.scores.validation import Scored, ScoredLoader, Validation
 from lightning_bleu.observers.recorded import (
     FORMAT,
     SCORES,
     SENTENCES,
-    check_form,
     find_validations,
     name_folder,
     name_run,
@@ -68,9 +68,8 @@ class Record:
         """Create the folder of a stage, and remove what killed runs have left there; see :func:`name_folder`.
 
         Raises:
-            ValueError: if it cannot be created, if files cannot be written there, or for a record of another form.
+            ValueError: if it cannot be created, or if files cannot be written there.
         """
-        check_form(self.folder)
         folder = name_folder(self.folder, *names)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -275,7 +274,7 @@ def _describe_score(validation: Validation, score: Scored) -> dict[str, Any]:
         "mean_of": [validation.naming.render(member) for member in score.mean_of],
         "metric": name.metric,
         "class": validation.metrics[name.metric].class_name,
-        "forms": [] if rows is None else rows.input_counts.kinds,
+        "forms": [] if rows is None else count_inputs(rows.identity).kinds,
         **score.result.to_dict(),
         "settings": None if rows is None else rows.scorer.plain_settings(),
     }

@@ -31,7 +31,7 @@ class Results(dict[str, Result], Viewable):
         val_bleu  55.84
         Higher is better.
         >>> results.samples["val"].worst
-        [Sample(no. 1, bleu 53.7, 'the cat sat on the mat')]
+        [Sample(#0, bleu 53.7, 'the cat sat on the mat')]
         >>> results.to_html("results.html")  # doctest: +SKIP
 
     Args:
@@ -43,8 +43,8 @@ class Results(dict[str, Result], Viewable):
     Attributes:
         samples: sentences to look at by the name of their loader, such as ``"val"`` or ``"val/news"``. Empty
             with ``samples=0``, for loaders after the first 20, and in other processes than process 0.
-        findings: what stands out in the texts, such as empty or repeated outputs: each is a ``key``, a ``message``, and
-            a ``place`` in the documentation. Not in a sanity check and with ``fast_dev_run``.
+        findings: what stands out in the texts, such as empty or repeated outputs: each has a ``key`` and a
+            ``message``. Not in a sanity check and with ``fast_dev_run``.
         title: what a page calls them: the stage, the step, and the date, with the name of the run if it has a record.
 
     Notes:
@@ -79,9 +79,7 @@ class Results(dict[str, Result], Viewable):
         if not self:
             return View("", [Note("No scores: no validation has ended in this process.")], self.title)
         blocks: list[Block] = [tabulate(self), *describe_findings(self.findings)]
-        if not examples:
-            return View("", blocks, self.title)
-        for name, samples in self.samples.items():
+        for name, samples in self.samples.items() if examples else ():
             if len(self.samples) > 1:
                 blocks.append(Heading(name))
             blocks += samples.blocks(examples)

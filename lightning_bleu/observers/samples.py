@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -167,7 +167,7 @@ class Sample:
         ['the cat sat on a mat']
 
     Attributes:
-        number: its number in its loader, from 1.
+        index: its position in the dataset, from 0: what the step returned as ``"index"``, or else its place.
         lines: the hypothesis and then its references, with their tokens. Of very long texts, they have the beginning.
         source: the source sentence; None if the step returned none.
         scores: its scores by name, in the unit of the score of the corpus.
@@ -176,7 +176,7 @@ class Sample:
         id: what the step calls it; None if the step returned no ids.
     """
 
-    number: int
+    index: int
     lines: Sequence[Line]
     source: str | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
@@ -209,21 +209,14 @@ class Sample:
         return [100 * score if self.percent[name] is False else score for name, score in self.scores.items()]
 
     def to_dict(self) -> dict[str, Any]:
-        """The number, the id, the group, the scores, and the texts."""
-        values: dict[str, Any] = {"number": self.number, "id": self.id, "group": self.group}
-        values.update(self.scores)
-        values.update(source=self.source, hypothesis=self.hypothesis, references=self.references)
-        return values
+        """The index, the id, the group, the scores, and the texts."""
+        texts = {"source": self.source, "hypothesis": self.hypothesis, "references": self.references}
+        return {"index": self.index, "id": self.id, "group": self.group, **self.scores, **texts}
 
     def describe_scores(self) -> list[str]:
         """Each score with its name: ``"bleu 43.2"``."""
-        described = []
-        for name, score in self.scores.items():
-            if math.isnan(score):  # a metric has skipped the sentence
-                continue
-            digits = 1 if self.percent[name] else 4
-            described.append(f"{name} {score:.{digits}f}")
-        return described
+        scores = {name: score for name, score in self.scores.items() if not math.isnan(score)}  # NaN: skipped
+        return [f"{name} {score:.{1 if self.percent[name] else 4}f}" for name, score in scores.items()]
 
     def to_example(self) -> Example:
         """What a page shows of it."""
@@ -234,7 +227,7 @@ class Sample:
         lines.append(ExampleLine("hypothesis", hypothesis))
         lines += label_references(references)
         labels = [to_line(label, _REPR_TEXT) for label in self.labels.values()]
-        return Example(self.number, lines, "  ".join([*labels, *self.describe_scores()]))
+        return Example(self.index, lines, "  ".join([*labels, *self.describe_scores()]))
 
     def __str__(self) -> str:
         return to_text(View("", [Examples("", [self.to_example()])]))
@@ -242,7 +235,7 @@ class Sample:
     def __repr__(self) -> str:
         scores = to_line(", ".join(self.describe_scores()), _REPR_SCORES)
         text = to_line(repr(self.hypothesis[:_REPR_TEXT]), _REPR_TEXT)
-        return f"Sample(no. {self.number}, {scores}, {text})"
+        return f"Sample(#{self.index}, {scores}, {text})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -255,7 +248,7 @@ class Samples(Viewable):
         >>> evaluator.start()
         >>> evaluator.update(["the cat sat on the mat", "it is"], ["the cat sat on a mat", "it is"])
         >>> evaluator.finish(step=500).samples["val"].worst
-        [Sample(no. 1, bleu 53.7, 'the cat sat on the mat')]
+        [Sample(#0, bleu 53.7, 'the cat sat on the mat')]
 
     Attributes:
         name: whose they are, such as ``"val"`` or ``"val/news"``.
@@ -286,11 +279,8 @@ class Samples(Viewable):
 
         ``"kind"`` is the name of the list that a sentence is in; the others are those of :meth:`Sample.to_dict`.
         """
-        dicts = []
-        for kind in ("worst", "first"):
-            for sample in getattr(self, kind):
-                dicts.append({"kind": kind} | sample.to_dict())
-        return dicts
+        kinds = {"worst": self.worst, "first": self.first}
+        return [{"kind": kind} | sample.to_dict() for kind, samples in kinds.items() for sample in samples]
 
     def describe(self, examples: int) -> View:
         """What there is to see; see :class:`lightning_bleu.views.viewable.Viewable`."""
@@ -327,8 +317,10 @@ def make_samples(loader: ScoredLoader, chosen: ChosenSentences, name: str) -> Sa
     bleu = find_bleu(loader.rows)
     settings = BLEUSettings.from_options() if bleu is None else bleu[1].settings
     chosen_texts = {**chosen.first, **chosen.worst}
-    samples_of_sentences = score_samples(chosen_texts, loader.rows, settings)
-    by_number = dict(zip(chosen_texts, samples_of_sentences))
+    by_number = {sample.index: sample for sample in score_samples(chosen_texts, loader.rows, settings)}
+    index = loader.sentences.index
+    if index is not None:
+        by_number = {number: replace(sample, index=int(index[number])) for number, sample in by_number.items()}
     first = [by_number[number] for number in chosen.first]
     worst = [by_number[number] for number in chosen.worst]
     if not chosen.ranked_by:
@@ -347,11 +339,9 @@ def find_bleu(rows_by_score: Mapping[str, SentenceRows]) -> tuple[str, BLEUScore
 
 def label_references(references: Sequence[Sequence[Span]]) -> list[ExampleLine]:
     """The references of a sentence, as a page shows them."""
-    lines = []
-    for number, reference in enumerate(references[:_MAX_REFERENCES], 1):
-        label = "reference" if len(references) == 1 else f"reference {number}"
-        lines.append(ExampleLine(label, reference))
-    return lines
+    if len(references) == 1:
+        return [ExampleLine("reference", references[0])]
+    return [ExampleLine(f"reference {number}", line) for number, line in enumerate(references[:_MAX_REFERENCES], 1)]
 
 
 def score_samples(
@@ -373,7 +363,7 @@ def score_samples(
     for place, (number, sentence) in enumerate(by_number.items()):
         lines = [split_line(text, sentence.tokenized, settings) for text in (sentence.hypothesis, *sentence.references)]
         scores_of_sentence = {name: of_score[place] for name, of_score in scores_by_name.items()}
-        sample = Sample(number + 1, lines, sentence.source, scores_of_sentence, percent, sentence.group, sentence.id)
+        sample = Sample(number, lines, sentence.source, scores_of_sentence, percent, sentence.group, sentence.id)
         samples.append(sample)
     return samples
 

@@ -51,7 +51,7 @@ def sample_table(samples: Sequence[Sample], caption: str, digits: Mapping[str, i
         two words<br><strong>Bold</strong>: wrong or missing word. <em>Italic</em>: right word, but both neighbors are \
 wrong.
         <BLANKLINE>
-        | no. | <pre>bleu</pre> | hypothesis, references |
+        | index | <pre>bleu</pre> | hypothesis, references |
         | --- | --- | --- |
         | <pre>   7</pre> | <pre> 50.0</pre> | <code>hyp</code> <em>a&#124;b</em> <strong>c</strong><br>\
 <code>ref</code> a&#124;b <strong>d</strong> |
@@ -66,7 +66,7 @@ wrong.
     has_sources = any(sample.source is not None for sample in samples)
     texts = "source, hypothesis, references" if has_sources else "hypothesis, references"
     # <pre> keeps names in one piece, and the padding of numbers.
-    header = ["no.", *labels, *(f"<pre>{escape_cell(name)}</pre>" for name in digits), texts]
+    header = ["index", *labels, *(f"<pre>{escape_cell(name)}</pre>" for name in digits), texts]
     return f"{'<br>'.join(above)}\n\n| {' | '.join(header)} |\n|{' --- |' * len(header)}\n{rows}"
 
 
@@ -81,11 +81,9 @@ def _row(sample: Sample, digits: Iterable[int], labels: Iterable[str]) -> str:
     lines += [_line("ref", reference) for reference in shown]
     if not fit:
         lines.append(f"<code>{len(references) - len(shown)} more references</code>")
-    numbers = [f"{sample.number:4}"]
-    numbers += [f"{score:5.{places}f}" for score, places in zip(sample.shown_scores(), digits)]
-    number, *scores = [f"<pre>{number}</pre>" for number in numbers]
+    scores = [f"<pre>{score:5.{places}f}</pre>" for score, places in zip(sample.shown_scores(), digits)]
     own = [_ISOLATE.format(escape_cell(to_line(sample.labels.get(name, ""), _MAX_LABEL))) for name in labels]
-    cells = [number, *own, *scores]
+    cells = [f"<pre>{sample.index:4}</pre>", *own, *scores]
     # A single line keeps rows low: cards are only 350 pixels high.
     return f"| {' | '.join(cells)} | {'<br>'.join(lines)} |"
 
@@ -123,11 +121,10 @@ def lay_out_charts(validation: Validation) -> Layout:
     Those of means come first. Groups have none: TensorBoard draws all lines of a chart in one color.
     """
     layout: Layout = {"Scores": {}, "Comparison with the best": {}, "Parts": {}}
-    scored = [score for score in validation.scored if not score.name.group]
-    for score in sorted(scored, key=lambda score: bool(score.name.loader)):
+    for score in [score for score in validation.scored if not score.name.group]:
         naming, result = validation.naming, score.result
         shown = naming.render_for_loggers(score.name)
-        title = f"{shown}: mean of {len(score.mean_of)} loaders" if len(score.mean_of) > 1 else shown
+        title = f"{shown}: {result.scope}" if len(score.mean_of) > 1 else shown
         bands = {}
         if result.interval is None:
             layout["Scores"][title] = ["Multiline", [_to_pattern(shown)]]

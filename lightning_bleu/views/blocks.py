@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, NamedTuple, TypeAlias
 
 Tone: TypeAlias = Literal["", "good", "bad", "best", "quiet"]
@@ -32,11 +33,10 @@ class Cell(NamedTuple):
 
 
 class Range(NamedTuple):
-    """A cell of a table with a number and its interval, drawn on an axis with a line at 0.
-
-    It repeats what other cells say in numbers, so text leaves it out.
+    """A cell of a table with the interval of a number, which HTML draws as well, on an axis with a line at 0.
 
     Attributes:
+        text: the interval.
         value: the number.
         low: the lower end of the interval.
         high: the upper end.
@@ -44,6 +44,7 @@ class Range(NamedTuple):
         tone: what it means.
     """
 
+    text: str
     value: float
     low: float
     high: float
@@ -54,7 +55,7 @@ class Range(NamedTuple):
         """Where a number is on the axis, in percent of its length.
 
         Example:
-            >>> Range(1, 0, 2, axis=(-1, 3)).place(1)
+            >>> Range("0 to 2", 1, 0, 2, axis=(-1, 3)).place(1)
             50.0
         """
         start, end = self.axis
@@ -67,13 +68,12 @@ class Range(NamedTuple):
 TableCell: TypeAlias = str | Cell | Range
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table.
 
     Attributes:
         header: the names of the columns.
-        rows: the cells of each row; ``""`` for none.
+        rows: the cells of each row; ``""`` for none. A row of a single cell is a heading of those below it.
         title: what the table has.
         note: what the numbers mean.
         text_columns: how many columns have text, and are aligned to the left. The others have numbers.
@@ -95,8 +95,7 @@ class Point(NamedTuple):
     high: float | None = None
 
 
-@dataclass(frozen=True)
-class Chart:
+class Chart(NamedTuple):
     """A line over numbers.
 
     Attributes:
@@ -126,22 +125,22 @@ class ExampleLine(NamedTuple):
     score: str = ""
 
 
-class Example(NamedTuple):
+@dataclass(frozen=True)
+class Example:
     """A sentence.
 
     Attributes:
-        number: its number in its dataset, from 1.
+        index: its position in its dataset, from 0.
         lines: its texts.
         scores: its scores.
     """
 
-    number: int
+    index: int
     lines: Sequence[ExampleLine]
     scores: str = ""
 
 
-@dataclass(frozen=True)
-class Examples:
+class Examples(NamedTuple):
     """Sentences with marked words. Without any, nothing is shown.
 
     Attributes:
@@ -178,8 +177,7 @@ class Heading(NamedTuple):
 Block: TypeAlias = Table | Chart | Examples | Note | Heading
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """All that is to be seen of something.
 
     Attributes:
@@ -189,16 +187,14 @@ class View:
     """
 
     title: str
-    blocks: Sequence[Block] = field(default_factory=list)
+    blocks: Sequence[Block] = ()
     page_title: str = ""
 
 
 def describe_marks(examples: Examples) -> dict[Mark, str]:
     """What the marks that appear in examples mean."""
-    marks: set[Mark] = set()
-    for example in examples.items:
-        for line in example.lines:
-            marks.update(span.mark for span in line.spans)
+    lines = chain.from_iterable(example.lines for example in examples.items)
+    marks = {span.mark for line in lines for span in line.spans}
     return {mark: meaning for mark, meaning in MEANINGS.items() if mark in marks}
 
 

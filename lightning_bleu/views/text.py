@@ -8,14 +8,11 @@ from collections.abc import Iterable, Sequence
 from lightning_bleu.core.clean import clean, is_visible, to_line
 from lightning_bleu.views.blocks import (
     Block,
-    Cell,
     Example,
     Examples,
     Heading,
     Note,
-    Range,
     Table,
-    TableCell,
     View,
 )
 from lightning_bleu.views.marks import shorten
@@ -41,9 +38,7 @@ def to_text(view: View) -> str:
         <BLANKLINE>
         Done.
     """
-    paragraphs = [to_line(view.title)]
-    for block in view.blocks:
-        paragraphs.append("\n".join(_lines(block)))
+    paragraphs = [to_line(view.title), *("\n".join(_lines(block)) for block in view.blocks)]
     return "\n\n".join(filter(None, paragraphs))
 
 
@@ -75,31 +70,22 @@ def _table_lines(table: Table) -> list[str]:
 
 
 def cell_texts(table: Table) -> list[list[str]]:
-    """The texts of the header and of the first rows, without the columns that text cannot show.
+    """The texts of the header and of the first rows.
 
     Example:
-        >>> row = ["new", Cell("better", "good"), Range(1, 0, 2, (0, 2)), "1.00"]
-        >>> cell_texts(Table(["", "verdict", "", "difference"], [row]))
-        [['', 'verdict', 'difference'], ['new', 'better', '1.00']]
+        >>> cell_texts(Table(["", "score"], [["bleu"], ["new", "20.5"]]))
+        [['', 'score'], ['bleu', ''], ['new', '20.5']]
     """
-    rows = table.rows[:MAX_ROWS]
-    are_ranges = [any(isinstance(cell, Range) for cell in column) for column in zip(table.header, *rows)]
     texts = []
-    for line in (table.header, *rows):
-        texts.append([_cell_text(cell) for cell, is_range in zip(line, are_ranges) if not is_range])
+    for row in (table.header, *table.rows[:MAX_ROWS]):
+        of_row = [to_line(cell if isinstance(cell, str) else cell.text, _MAX_NAME) for cell in row]
+        texts.append(of_row + [""] * (len(table.header) - len(row)))
     return texts
 
 
-def _cell_text(cell: TableCell) -> str:
-    text = cell.text if isinstance(cell, Cell) else str(cell)
-    return to_line(text, _MAX_NAME)
-
-
 def _align(row: Iterable[str], widths: Sequence[int], text_columns: int) -> str:
-    cells = []
-    for column, (text, width) in enumerate(zip(row, widths)):
-        cells.append(_pad(text, width, at_left=column >= text_columns))
-    return "  ".join(cells).rstrip()
+    columns = enumerate(zip(row, widths))
+    return "  ".join(_pad(text, width, at_left=column >= text_columns) for column, (text, width) in columns).rstrip()
 
 
 def _pad(text: str, width: int, *, at_left: bool = False) -> str:
@@ -126,7 +112,7 @@ def _example_lines(example: Example) -> list[str]:
     labels = [to_line(line.label, _MAX_NAME) for line in example.lines]
     label_width = max(map(_width, labels), default=0)
     score_width = max((len(line.score) for line in example.lines), default=0)
-    lines = [f"  #{example.number}  {to_line(example.scores)}".rstrip()]
+    lines = [f"  #{example.index}  {to_line(example.scores)}".rstrip()]
     for label, line in zip(labels, example.lines):
         text = clean("".join(span.text for span in shorten(line.spans, _MAX_SHOWN)))
         columns = [_pad(label, label_width)]

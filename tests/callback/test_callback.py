@@ -237,5 +237,5 @@ def test_a_training_or_a_test_may_be_shuffled_beside_a_comparison(tmp_path: Path
     trainer.fit(module, make_loader(shuffle=True), [make_loader(), make_loader()])
     with pytest.warns(UserWarning, match="'dataloader_names' has 2 names, but there are 1 loaders of 'test'"):
         trainer.test(module, make_loader(shuffle=True), verbose=False)
-    assert [*bleu.results] == ["val_bleu/a", "val_bleu/b", "val_bleu", "test_bleu"]
+    assert [*bleu.results] == ["val_bleu", "val_bleu/a", "val_bleu/b", "test_bleu"]
     assert find_reports(bleu)["test_bleu"] == expected_score(1)

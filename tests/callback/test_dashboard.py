@@ -74,7 +74,7 @@ def test_tensorboard_gets_samples_and_a_figure_at_the_step_of_the_scores(tmp_pat
         panels = texts(events, f"val_{name}")
         assert [step for step, _ in panels] == STEPS
         assert f"The {kind}. {escape_cell(str(report))}" in panels[-1][1].splitlines()[0]
-    expected = [(i + 1, [round(BLEU[i], 1)], f"source {i}", *LINES[i]) for i in range(2)]
+    expected = [(i, [round(BLEU[i], 1)], f"source {i}", *LINES[i]) for i in range(2)]
     assert [tuple(row) for row in read_table(texts(events, "val_samples")[-1][1])] == expected
 
     images = events.Images("val_bleu/by_length")
@@ -103,13 +103,13 @@ def test_a_later_fit_in_the_same_trainer_lays_out_again(tmp_path: Path) -> None:
 # Loggers
 
 
-COLUMNS = ["step", "number", "shown as", "bleu", "source", "hypothesis", "references", "signature"]
+COLUMNS = ["step", "index", "shown as", "bleu", "source", "hypothesis", "references", "signature"]
 
 
 def row(step: int, sentence: int, shown_as: str) -> list[Any]:
     """A row of the table of samples."""
     texts = f"source {sentence}", HYPOTHESES[sentence], "\n".join(REFERENCES[sentence])
-    return [step, sentence + 1, shown_as, pytest.approx(BLEU[sentence]), *texts, SIGNATURE]
+    return [step, sentence, shown_as, pytest.approx(BLEU[sentence]), *texts, SIGNATURE]
 
 
 def rows(step: int) -> list[list[Any]]:

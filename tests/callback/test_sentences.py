@@ -51,8 +51,8 @@ def test_the_same_samples_are_in_the_results_without_a_logger(tmp_path: Path) ->
     trainer.test(trainer.lightning_module, make_loader())
     val, test = bleu.results.samples["val"], bleu.results.samples["test"]
     for samples in (val, test):
-        rows = [(one.number, one.source, one.references) for one in samples.first]
-        assert rows == [(i + 1, SOURCES[i], [REFERENCES[i]]) for i in range(2)]
+        rows = [(one.index, one.source, one.references) for one in samples.first]
+        assert rows == [(i, SOURCES[i], [REFERENCES[i]]) for i in range(2)]
     copied = copy.deepcopy(bleu).results
     assert (copied, copied.samples) == (bleu.results, bleu.results.samples)
 

@@ -138,7 +138,7 @@ def test_a_dash_is_standard_input(
 def test_one_system_shows_its_scores_and_worst_sentences(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "new.txt", "-r", "reference.txt", "-n", "2", "-m", "bleu"]) == 0
     printed = capsys.readouterr().out
-    assert f"new   {corpus_bleu(NEW, REFERENCES, percent=True).bleu:.2f}" in printed
+    assert f"bleu  {corpus_bleu(NEW, REFERENCES, percent=True).bleu:.2f}" in printed
     assert "Worst 2 for their length, by smoothed BLEU\n" in printed
     assert "hypothesis  the cat number 0 sat on the rug" in printed
 
@@ -212,7 +212,7 @@ def test_a_run_shows_its_validations_and_the_worst_sentences_of_the_best(
     best = corpus_bleu(NEW, REFERENCES, percent=True).bleu
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "run"
-    assert f"Best: val_bleu {best:.2f} at step 200; val_length" in lines[2]
+    assert re.match(rf"Best: val_bleu {best:.2f} \([\d.]+ to [\d.]+\) at step 200; val_length", lines[2])
     (row,) = [line for line in lines if line.startswith(" 200")]
     assert row.split()[:5] == ["200", "1", "40", f"{best:.2f}", "*"]
     assert "Sentences of step 200" in lines
@@ -266,7 +266,7 @@ def test_of_very_many_validations_the_latest_are_in_the_table_and_the_page_stays
     rows = [line.split()[0] for line in str(run).splitlines() if line.split()[:1] and line.split()[0].startswith("1,0")]
     assert rows == [f"1,0{step}" for step in range(61, 100)]
     assert "The latest 40 of 1,100 validations." in str(run)
-    assert "Best: val_bleu 99.00 at step 7." in str(run)
+    assert "Best: val_bleu 99.00 (1.00 to 60.00) at step 7." in str(run)
     assert len(run.to_html()) < 200_000
 
 

@@ -168,7 +168,7 @@ def test_changed_sentences_are_those_that_a_metric_ranks_differently() -> None:
     assert [change.score - change.baseline_score for change in changes.worsened] == more_errors[:5]
     assert [change.score - change.baseline_score for change in changes.improved] == fewer_errors[:5]
     for change in (*changes.improved, *changes.worsened):
-        number = change.number - 1
+        number = change.index
         assert (change.baseline, change.hypothesis) == (A[number], B[number])
         assert (change.references, change.source) == ([REFERENCES[number]], SOURCES[number])
     counts = ChangeCounts(len(fewer_errors), numbers.count(0), len(more_errors))
@@ -194,11 +194,17 @@ def test_a_record_of_other_metrics_alone_names_them_and_is_scored_by_bleu_and_ch
     assert [*comparison.tests] == ["bleu", "chrf"]
 
 
+def test_different_settings_of_records_are_named_as_the_cause_of_another_score(tmp_path: Path) -> None:
+    folders = [record(tmp_path / name, A, metrics=CorpusBLEU(tokenizer=name)) for name in ("13a", "char")]
+    with pytest.warns(UserWarning, match=r"it was scored with tokenizer='char', and the settings of the first system"):
+        compare(*folders)
+
+
 def change_score(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Change the first score in the record of a loader."""
+    """Change the last score in the record of a loader."""
     path = folder.parent / "scores.json"
     validation = json.loads(path.read_text())
-    change(validation["scores"][0])
+    change(validation["scores"][-1])
     path.write_text(json.dumps(validation))
 
 
@@ -312,7 +318,7 @@ def test_a_score_without_a_direction_is_compared_and_no_sentence_is_worse_or_bet
 
 def test_the_worst_sentences_are_shown_once() -> None:
     comparison = compare_systems({"a": [*["x y"] * 6, "a b", "c d"]}, references=["a b"] * 7 + ["c e"])
-    assert [sample.number for sample in comparison.worst("bleu", "a", 5)] == [1, 8]
+    assert [sample.index for sample in comparison.worst("bleu", "a", 5)] == [0, 7]
 
 
 def test_other_files_need_references_and_are_scored_in_percent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,7 @@ def test_all_rows_have_positions_or_none() -> None:
 
 def test_no_rows_are_no_sentences() -> None:
     kept = read_rows(pack([]))
-    assert (kept.statistics.shape, kept.order.shape) == ((0, 4), (0,))
+    assert (kept.rows[:, 4:].shape, kept.order.shape) == ((0, 4), (0,))
 
 
 def test_rows_that_were_read_keep_no_others_alive() -> None:

@@ -78,7 +78,7 @@ def test_the_default_is_at_least_ten_times_what_is_needed(level: int, systems: i
         (0.025, 0.1, 0.4, "the interval excludes 0, but p = 0.0250 is not below 0.025"),
         (0.5, -0.4, -0.1, "the interval excludes 0, but p = 0.5000 is not below 0.025"),
         (0.024, -0.1, 0.4, "p = 0.0240 is below 0.025, but the interval includes 0"),
-        (0.024, 0.0, 0.4, "p = 0.0240 is below 0.025, but the interval includes 0"),  # an end at 0
+        (0.024, 1e-16, 0.4, "p = 0.0240 is below 0.025, but the interval includes 0"),  # 0, but for rounding
         (0.024, -0.4, 0.0, "p = 0.0240 is below 0.025, but the interval includes 0"),
         (0.024, math.nan, math.nan, "p = 0.0240 is below 0.025, but the interval includes 0"),
         (0.5, -0.1, 0.4, ""),

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from lightning_bleu import Evaluator, FunctionMetric
+from lightning_bleu.tasks import WER
 from tests.helpers.process_groups import ProcessPool
 
 
@@ -80,21 +81,23 @@ def test_a_key_that_no_metric_takes_is_an_error_of_a_loop_of_ones_own() -> None:
         evaluator.update(["a"], ["a"], groups=["x"])
 
 
-def count_rows_of_tables(rank: int, processes: int) -> float:
-    """A function of the whole corpus gets the values of all processes, in order."""
+def count_rows_of_tables(rank: int, processes: int) -> list[float]:
+    """A function of the whole corpus gets the values of all processes, in order; one reference is empty."""
 
     def first(hypotheses: list[str], references: list[list[str]], *, table: list[Any]) -> float:
         return float(sum(10**number * len(rows) for number, rows in enumerate(table)))
 
-    evaluator = Evaluator({"first": FunctionMetric(first, corpus_level=True)})
+    evaluator = Evaluator({"first": FunctionMetric(first, corpus_level=True), "wer": WER(skip_empty=True)})
     evaluator.start()
-    evaluator.update(["a"], ["a"], index=[rank], table=[{"rows": 1} if rank else {}])
-    return evaluator.finish(1)["val_first"].score
+    evaluator.update(["a"], ["b" if rank else ""], index=[rank], table=[{"rows": 1} if rank else {}])
+    return [result.score for result in evaluator.finish(1).values()]
 
 
 @pytest.mark.slow
-def test_a_function_of_the_whole_corpus_gets_the_values_of_all_processes(pool: ProcessPool) -> None:
-    assert pool.run(2, count_rows_of_tables) == [10.0, 10.0]
+def test_a_function_of_the_whole_corpus_gets_the_values_of_all_processes_and_empty_references_count_in_none(
+    pool: ProcessPool,
+) -> None:
+    assert pool.run(2, count_rows_of_tables) == [[10.0, 1.0]] * 2
 
 
 def test_a_function_that_takes_a_list_of_references_for_one_is_told_so() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import os
 import random
@@ -61,49 +62,40 @@ def cut(line: str, mark: str) -> str:
 
 MARKS = ["@@", "##", "\u2581", "\u0120"]
 TOKENS = ["</s>", "<pad>", "[SEP]", "<|im_end|>", "<|2.00|>"]
-Case = tuple[Sequence[str], Sequence[str], Sequence[str] | None]
-FEW = [f"the {NOUNS[number % 13]} {VERBS[number % 10]} a {NOUNS[number // 10 % 13]} there" for number in range(130)]
+
+Case = tuple[Sequence[str], ...]
 MISTAKES: dict[str, dict[str, Case]] = {
     "one-sided": {
         "'Sure! Here it is:\\n'": ([f"Sure! Here it is:\n{line}" for line in GOOD], REFERENCES, SOURCES),
-        "'Translate English to German: '": (
-            [f"Translate English to German: {line}" for line in GOOD],
-            REFERENCES,
-            None,
-        ),
-        "'deu_Latn '": ([f"deu_Latn {line}" for line in GOOD], REFERENCES, None),
-        'as in "H=': ([f"H={number}\t{line}" for number, line in enumerate(GOOD)], REFERENCES, None),
-        "contain '</s>'": ([f"{line}</s> {' '.join(RNG.choices(NOUNS, k=9))}" for line in GOOD], REFERENCES, None),
-        "'<think>\\nhm\\n</think>\\n\\n'": ([f"<think>\nhm\n</think>\n\n{line}" for line in GOOD], REFERENCES, None),
-        "\"['": ([str([line.replace("'", "")]) for line in GOOD], REFERENCES, None),
-        "an upper-case letter": ([line.lower() for line in GOOD], REFERENCES, None),
-        "lack an upper-case letter": (GOOD, [line.lower() for line in REFERENCES], None),
-        "'.'": ([line.rstrip(".") for line in GOOD], REFERENCES, None),
-        "\u2019": ([line.replace("'", "\u2019") for line in GOOD], REFERENCES, None),
+        'as in "H=': ([f"H={number}\t{line}" for number, line in enumerate(GOOD)], REFERENCES),
+        "'<think>\\nhm\\n</think>\\n\\n'": ([f"<think>\nhm\n</think>\n\n{line}" for line in GOOD], REFERENCES),
+        "\"['": ([str([line.replace("'", "")]) for line in GOOD], REFERENCES),
+        "lack an upper-case letter": (GOOD, [line.lower() for line in REFERENCES]),
+        "'.'": ([line.rstrip(".") for line in GOOD], REFERENCES),
+        "it's": ([line.replace("'", "\u2019") for line in GOOD], REFERENCES),
         **{mark: ([cut(line, mark) for line in GOOD], REFERENCES, None) for mark in MARKS[:3]},
         **{f"'{token}'": ([f"{line}{token}" for line in GOOD], REFERENCES, None) for token in TOKENS},
-        "references end with, </s>'": (GOOD, [f"{line} </s>" for line in REFERENCES], None),
+        "references end with, </s>'": (GOOD, [f"{line} </s>" for line in REFERENCES]),
     },
     "changed": {
-        "html.unescape": ([line.replace("'", "&apos;") for line in GOOD], REFERENCES, None),
-        "references have entities": (GOOD, [line.replace("'", "&#39;") for line in REFERENCES], None),
-        "wrong encoding": ([line.encode().decode("latin-1") for line in GOOD], REFERENCES, None),
-        "NFKC": ([unicodedata.normalize("NFD", line) for line in GOOD], REFERENCES, None),
-        "invisible": ([line.replace("a", "\u00ada") for line in GOOD], REFERENCES, None),
+        "html.unescape": ([line.replace("'", "&apos;") for line in GOOD], REFERENCES),
+        "references have entities": (GOOD, [line.replace("'", "&#39;") for line in REFERENCES]),
+        "wrong encoding": ([line.encode().decode("latin-1") for line in GOOD], REFERENCES),
+        "NFKC": ([unicodedata.normalize("NFD", line) for line in GOOD], REFERENCES),
     },
     "nearer": {
-        "without white space": ([" ".join(line) for line in GOOD], REFERENCES, None),
-        "characters reversed": ([line[::-1] for line in GOOD], REFERENCES, None),
-        "lack the first word": (GOOD, [f"{NOUNS[len(line) % 13]} {line}" for line in REFERENCES], None),
+        "without white space": ([" ".join(line) for line in GOOD], REFERENCES),
+        "characters reversed": ([line[::-1] for line in GOOD], REFERENCES),
+        "lack the first word": (GOOD, [f"{NOUNS[len(line) % 13]} {line}" for line in REFERENCES]),
     },
     "both-sides": {
         **{
-            f"{mark}, subwords": ([cut(line, mark) for line in GOOD], [cut(line, mark) for line in REFERENCES], None)
+            f"{mark}, subwords": ([cut(line, mark) for line in GOOD], [cut(line, mark) for line in REFERENCES])
             for mark in MARKS
         },
-        "tokenized": ([f"{line[:-1]} ." for line in GOOD], [f"{line[:-1]} ." for line in REFERENCES], None),
-        "single letters": ([" ".join(line) for line in GOOD], [" ".join(line) for line in REFERENCES], None),
-        "'</s>'": ([f"{line}</s>" for line in GOOD], [f"{line}</s>" for line in REFERENCES], None),
+        "tokenized": ([f"{line[:-1]} ." for line in GOOD], [f"{line[:-1]} ." for line in REFERENCES]),
+        "single letters": ([" ".join(line) for line in GOOD], [" ".join(line) for line in REFERENCES]),
+        "'</s>'": ([f"{line}</s>" for line in GOOD], [f"{line}</s>" for line in REFERENCES]),
         "ids": (
             [f"utt{number:04} {line}" for number, line in enumerate(GOOD)],
             [f"utt{number:04} {line}" for number, line in enumerate(REFERENCES)],
@@ -112,12 +104,11 @@ MISTAKES: dict[str, dict[str, Case]] = {
     },
     "order": {
         "rare words": (RNG.sample(GOOD, 150), REFERENCES, SOURCES),
-        "mostly 1 line below": (GOOD[1:] + GOOD[:1], REFERENCES, None),
-        "sorted by length, rare words": (sorted(GOOD, key=len), REFERENCES, SOURCES),
+        "mostly 1 line below": (GOOD[1:] + GOOD[:1], REFERENCES),
     },
     "repeats": {
-        "sentences come 2 times": (GOOD[:75] * 2, REFERENCES[:75] * 2, None),
-        "hypotheses come 5 times": ([GOOD[number // 5] for number in range(150)], REFERENCES, None),
+        "sentences come 2 times": (GOOD[:75] * 2, REFERENCES[:75] * 2),
+        "hypotheses come 5 times": ([GOOD[number // 5] for number in range(150)], REFERENCES),
     },
     "limit": {
         "hypotheses have 10 words": (
@@ -125,31 +116,16 @@ MISTAKES: dict[str, dict[str, Case]] = {
             [line.split(" in café")[0] for line in REFERENCES],
             SOURCES,
         ),
-        "references have 16 words": (GOOD, [" ".join(line.split()[:16]) for line in REFERENCES], None),
+        "references have 16 words": (GOOD, [" ".join(line.split()[:16]) for line in REFERENCES]),
     },
     "loops": {
         "150 of 150 hypotheses end in": ([f"{line}{' and a man' * 10}" for line in GOOD], REFERENCES, SOURCES),
-        "30 of 150": (
-            [line + " so" * (40 * (number % 5 == 0)) for number, line in enumerate(GOOD)],
-            REFERENCES,
-            SOURCES,
-        ),
-        "end in a repetition": ([f"{line}{' the cat' * 9} the c" for line in GOOD], REFERENCES, None),
+        "75 of 150": ([line + " the cat" * (number % 2 * 20) for number, line in enumerate(GOOD)], REFERENCES),
     },
     "same-output": {
         "empty": ([""] * 150, REFERENCES, SOURCES),
-        "133 of 150 hypotheses are empty": (
-            [line if number % 9 == 0 else " " for number, line in enumerate(GOOD)],
-            REFERENCES,
-            None,
-        ),
         "150 of 150 hypotheses are the same": ([GOOD[0]] * 150, REFERENCES, SOURCES),
-        "50 of 150 hypotheses are the same": (
-            [GOOD[0] if number % 3 == 0 else line for number, line in enumerate(GOOD)],
-            REFERENCES,
-            SOURCES,
-        ),
-        "one of the same ten": ([GOOD[number % 10] for number in range(150)], REFERENCES, None),
+        "one of the same ten": ([GOOD[number % 10] for number in range(150)], REFERENCES),
         "50 of 150 references are empty": (
             GOOD,
             [line if number % 3 else "" for number, line in enumerate(REFERENCES)],
@@ -165,7 +141,7 @@ MISTAKES: dict[str, dict[str, Case]] = {
     },
     "leak": {"150 of 150 hypotheses equal": (REFERENCES, REFERENCES, SOURCES)},
     "vocabulary": {
-        "0 of": ([f"{line} und was alles noch so." for line in SOURCES], REFERENCES, None),
+        "0 of": ([f"{line} und was alles noch so." for line in SOURCES], REFERENCES),
     },
 }
 CASES = [(key, name) for key, cases in MISTAKES.items() for name in cases]
@@ -193,7 +169,7 @@ def test_each_mistake_is_found_and_said(key: str, said: str) -> None:
     assert found, results.findings
     assert len(results.findings) <= 3
     assert found[0].message in str(results)
-    assert found[0].place in str(results)
+    assert f"[{found[0].key}]" in str(results)
     assert messages == [str(finding) for finding in results.findings if finding.is_warning]
 
 
@@ -277,44 +253,37 @@ RIGHT: dict[str, Case] = {
     ),
     "copies of what needs editing": (GOOD, REFERENCES, GOOD),
     "yes": (["yes"] * 150, ["yes", "no"] * 75, SOURCES),
-    "the same opening": ([f"a photo of {line}" for line in GOOD], [f"a photo of {line}" for line in REFERENCES], None),
+    "the same opening": ([f"a photo of {line}" for line in GOOD], [f"a photo of {line}" for line in REFERENCES]),
     "words": ([replace_words(word, 0.5) for word in WORDS], WORDS, WORDS),
-    "perfect words": (WORDS, WORDS, None),
+    "perfect words": (WORDS, WORDS),
     "molecules": (MOLECULES[1:], MOLECULES[:-1], MOLECULES[:-1]),
     "lower case without punctuation": (
         [re.sub(r"[^\w ]", "", line.lower()) for line in GOOD],
         [re.sub(r"[^\w ]", "", line.lower()) for line in REFERENCES],
         SOURCES,
     ),
-    "diffs": ([f"@@ -1,4 +1,4 @@ {line}" for line in GOOD], [f"@@ -1,4 +1,4 @@ {line}" for line in REFERENCES], None),
-    "headings": ([f"## {line}" for line in GOOD], [f"## {line}" for line in REFERENCES], None),
-    "struck out": ([f"a <s>b</s> {line}" for line in GOOD], [f"a <s>b</s> {line}" for line in REFERENCES], None),
-    "struck out first": ([f"<s>b</s> {line}" for line in GOOD], [f"<s>b</s> {line}" for line in REFERENCES], None),
-    "tags": ([f"<end>b</end> {line}" for line in GOOD], [f"<end>b</end> {line}" for line in REFERENCES], None),
+    "diffs": ([f"@@ -1,4 +1,4 @@ {line}" for line in GOOD], [f"@@ -1,4 +1,4 @@ {line}" for line in REFERENCES]),
+    "struck out": ([f"a <s>b</s> {line}" for line in GOOD], [f"a <s>b</s> {line}" for line in REFERENCES]),
+    "struck out first": ([f"<s>b</s> {line}" for line in GOOD], [f"<s>b</s> {line}" for line in REFERENCES]),
     "code": (
         [f"import numpy as np\ndef f{number}(x):\n    return x + {number}" for number in range(40)],
         [f"import torch\ndef g{number}(x):\n    return x + {number}" for number in range(40)],
         None,
     ),
-    "speakers": ([f"Agent: {line}" for line in GOOD], [f"Mitarbeiter: {line}" for line in REFERENCES], None),
-    "terse answers": ([f"The capital of that country is {word}." for word in WORDS[:99]], WORDS[:99], None),
+    "speakers": ([f"Agent: {line}" for line in GOOD], [f"Mitarbeiter: {line}" for line in REFERENCES]),
+    "terse answers": ([f"The capital of that country is {word}." for word in WORDS[:99]], WORDS[:99]),
     "expansions": (
         [f"{word} {line}" for word, line in zip(WORDS, GOOD)],
         [f"{word} {line}" for word, line in zip(WORDS, REFERENCES)],
         WORDS[:150],
     ),
-    "unknown words": ([f"{line} <unk>" for line in GOOD], [f"{line} <unk>" for line in REFERENCES], None),
-    "fixed answers": (
-        [f"The answer is: {number}" for number in range(50)],
-        [f"The answer is: {number + 1}" for number in range(50)],
-        None,
-    ),
+    "unknown words": ([f"{line} <unk>" for line in GOOD], [f"{line} <unk>" for line in REFERENCES]),
     "a weak dialogue": (
         [f"Amy: {line}" for line in GOOD],
         [f"{NAMES[number % 12]}: {line}" for number, line in enumerate(REFERENCES)],
         None,
     ),
-    "long numbers": ([f"{number}{'0' * 30}" for number in range(50)], [f"{number}" for number in range(50)], None),
+    "long numbers": ([f"{number}{'0' * 30}" for number in range(50)], [f"{number}" for number in range(50)]),
     "neighboring numbers": (
         [f"x {number} {number + 1000}" for number in range(99)],
         [f"y {number + 1} {number + 1001}" for number in range(99)],
@@ -325,22 +294,22 @@ RIGHT: dict[str, Case] = {
         [f"{line} &amp; more" for line in REFERENCES],
         None,
     ),
-    "quoted speech": (GOOD, [f'"{line}"' for line in REFERENCES], None),
+    "quoted speech": (GOOD, [f'"{line}"' for line in REFERENCES]),
     "autoencoder": (GOOD, REFERENCES, REFERENCES),
-    "ellipses": ([f"{line.rstrip('.')}" for line in GOOD], [f"{line.rstrip('.')}…" for line in REFERENCES], None),
-    "entities": ([line.replace("'", "&apos;") for line in GOOD], [f"&apos;{line}" for line in REFERENCES], None),
+    "ellipses": ([f"{line.rstrip('.')}" for line in GOOD], [f"{line.rstrip('.')}…" for line in REFERENCES]),
+    "entities": ([line.replace("'", "&apos;") for line in GOOD], [f"&apos;{line}" for line in REFERENCES]),
     "one sentence": (GOOD[:1], REFERENCES[:1], SOURCES[:1]),
 }
 
 
 TRUE_OF_THEM = {
-    "speakers": ["'Agent: '", "'Mitarbeiter: '"],
+    "speakers": ["'Agent: '"],
     "terse answers": ["'The capital of that country is '"],
     "unknown words": ["end with '<unk>', and so do their references"],
     "a weak dialogue": ["'Amy: '"],
     "quoted speech": ["references begin with '\"'"],
     "ellipses": ["NFKC"],
-    "entities": ["it's", "it&apos;s"],
+    "entities": ["it's"],
 }
 """What is said of right answers because both sides differ, or because it counts as right."""
 
@@ -394,10 +363,14 @@ def test_code_and_documentation_as_text_have_no_findings() -> None:
         assert find_findings(hypotheses, [[line] for line in texts], texts, metrics=metrics) == []
 
 
-def test_the_documentation_has_a_row_for_each_finding() -> None:
+def test_the_documentation_has_a_row_for_each_finding_with_an_example_of_it() -> None:
     page = (ROOT / "docs/reading_the_dashboard.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| \[([a-z-]+)\]\{#([a-z-]+)\} \|", page, flags=re.MULTILINE)
-    assert rows == [(key, key) for key in KEYS]
+    rows = re.findall(r'^\| \[([a-z-]+)\]\{#([a-z-]+)\} \| "(.*?)" \|', page, flags=re.MULTILINE)
+    assert [row[:2] for row in rows] == [(key, key) for key in KEYS]
+    for key, _, example in rows:
+        cases = MISTAKES[key].values()
+        found = (find_findings(lines, [[line] for line in targets], sources) for lines, targets, sources in cases)
+        assert any(html.unescape(example) in finding.message for findings in found for finding in findings), key
 
 
 def test_counts_are_those_of_the_quoted_string_in_all_sentences() -> None:

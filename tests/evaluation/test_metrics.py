@@ -228,7 +228,7 @@ def test_a_name_that_another_metric_logs_is_not_reserved() -> None:
     evaluator = Evaluator(CorpusCHRF())
     evaluator.start({"precision_1": None})
     evaluator.update(["a b"], ["a b"], group=["bleu_3"])
-    assert [*evaluator.finish(1)] == [f"val_chrf{name}" for name in ("/precision_1", "/precision_1/bleu_3", "")]
+    assert [*evaluator.finish(1)] == [f"val_chrf{name}" for name in ("", "/precision_1", "/precision_1/bleu_3")]
 
 
 # How ids are read

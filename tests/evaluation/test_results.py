@@ -43,7 +43,7 @@ def test_a_result_tells_what_is_written() -> None:
         "counts": REPORT.counts(),
         "interval": {"low": 0.4, "high": 0.6, "confidence": 0.95},
         "comparison": {
-            "with": "best",
+            "with": "best before",
             "score": 0.4,
             "difference": 0.5 - 0.4,
             "interval": {"low": 0.05, "high": 0.15, "confidence": 0.9},
@@ -61,4 +61,4 @@ def test_a_result_tells_what_is_written() -> None:
 
 
 def test_a_table_says_what_a_score_is_compared_with() -> None:
-    assert "against the best (90% interval)" in str(Result(0.5, comparison=TEST))
+    assert "against the best before (90% interval)" in str(Result(0.5, comparison=TEST))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-import math
 import random
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -220,9 +220,9 @@ def test_the_sentences_that_count_are_read_in_order_whatever_the_batches_and_the
 positions = st.lists(st.integers(0, 9), max_size=20)
 
 
-@given(positions, st.integers(1, 5), st.sampled_from([3, math.inf]))
+@given(positions, st.integers(1, 5), st.sampled_from([3, sys.maxsize]))
 def test_the_sentences_that_are_read_come_in_the_order_of_their_positions_without_repeats(
-    positions: list[int], batch_size: int, max_texts: float
+    positions: list[int], batch_size: int, max_texts: int
 ) -> None:
     items = make_items(10)
     indices = [positions[start : start + batch_size] for start in range(0, len(positions), batch_size)]
@@ -294,7 +294,7 @@ def test_a_process_without_sentences_reads_those_of_the_others(pool: ProcessPool
         assert rest == [outcome] * 2
 
 
-def overlap(rank: int, world_size: int, max_texts: float) -> Outcome:
+def overlap(rank: int, world_size: int, max_texts: int) -> Outcome:
     """Each process has five neighbors out of eight items, in reverse; the two in the middle are in both."""
     positions = [[4, 3, 2, 1, 0], [7, 6, 5, 4, 3]][rank]
     items = make_items(8)
@@ -304,8 +304,8 @@ def overlap(rank: int, world_size: int, max_texts: float) -> Outcome:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("max_texts", [math.inf, 7, 3, 1])
-def test_a_position_is_read_from_the_first_process_that_has_it(max_texts: float, pool: ProcessPool) -> None:
+@pytest.mark.parametrize("max_texts", [sys.maxsize, 7, 3, 1])
+def test_a_position_is_read_from_the_first_process_that_has_it(max_texts: int, pool: ProcessPool) -> None:
     first, other = pool.run(2, overlap, max_texts)
     assert len(first.statistics) == 8
     expected = []

@@ -40,7 +40,7 @@ def hostile_view() -> View:
     """A view with every kind of block, and hostile texts in all of them."""
     rows: list[list[TableCell]] = []
     for number, text in enumerate(TEXTS):
-        rows.append([text, Cell(text, "bad"), Range(number, -1, 20, (-1, 20)), f"{number}"])
+        rows.append([text, Cell(text, "bad"), Range(text, number, -1, 20, (-1, 20)), f"{number}"])
     items = []
     for number, text in enumerate(TEXTS, 1):
         lines = [ExampleLine("source", [Span(text)]), ExampleLine(text, [Span(text, "unmatched"), Span(text)], "1.00")]

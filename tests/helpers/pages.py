@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,14 @@ def blocks(page: Path, language: str, section: str | None = None) -> list[Token]
     """The code blocks of a language, on a page or in one of its sections."""
     tokens = parse(page) if section is None else find_section(parse(page), section)
     return [token for token in tokens if token.type == "fence" and token.info == language]
+
+
+def outputs(page: Path) -> Iterator[str]:
+    """The text blocks that directly follow a Python block: what it prints."""
+    fences = [token for token in parse(page) if token.type in ("fence", "heading_open", "paragraph_open")]
+    for code, output in pairwise(fences):
+        if code.info == "python" and output.info == "text":
+            yield output.content.removesuffix("...\n")
 
 
 def find_section(tokens: list[Token], title: str) -> list[Token]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,7 +31,7 @@ class Counting:
     def __init__(self, metrics: Any = None, names: Sequence[str] = ("",), **options: Any) -> None:
         self.metrics = read_metrics(CorpusBLEU() if metrics is None else metrics)
         origin, warn = options.pop("origin", Origin("validation_step")), options.pop("warn", None)
-        decoder, max_texts = options.pop("decoder", None), options.pop("max_texts", math.inf)
+        decoder, max_texts = options.pop("decoder", None), options.pop("max_texts", sys.maxsize)
         dataloaders = options.pop("dataloaders", [None] * len(names))
         reading = shared_reading(self.metrics, decoder)
         loaders = [Loader(name, reading, dataloader, origin, **options) for name, dataloader in zip(names, dataloaders)]

@@ -104,6 +104,14 @@ def test_gen_kwargs_and_the_call_are_passed_to_the_trainer() -> None:
     assert trainer.evaluate({"a": make_items()}, num_beams=3)["eval_a_bleu"] == pytest.approx(expected, abs=1e-12)
 
 
+def test_gen_kwargs_may_be_those_of_each_dataset() -> None:
+    """Such as the first token of each target language."""
+    trainer = make_trainer(gen_kwargs={"b": {"num_beams": 2, "max_new_tokens": 9}})
+    scores = trainer.evaluate({"a": make_items(), "b": make_items()})
+    expected = [expected_score(), expected_score(num_beams=2, max_new_tokens=9)]
+    assert [scores["eval_a_bleu"], scores["eval_b_bleu"]] == pytest.approx(expected, abs=1e-12)
+
+
 def test_an_evaluation_inside_another_one_has_arguments_of_its_own() -> None:
     from transformers import TrainerCallback
 

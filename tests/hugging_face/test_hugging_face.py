@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import io
 import itertools
 import json
 import multiprocessing
@@ -29,7 +31,7 @@ from lightning_bleu.hugging_face.mixin import _check_ids
 from tests.helpers.files import read_files, read_scores
 from tests.helpers.hugging_face import DATASETS, collate, decode, make_items, make_trainer, texts_of
 from tests.helpers.lightning import read_events
-from tests.helpers.pages import run_page
+from tests.helpers.pages import outputs, run_page
 from tests.helpers.process_groups import run_in_processes
 from tests.helpers.validations import begin
 
@@ -147,7 +149,7 @@ def use_trainers(folder: Path) -> Scores:
     found["two datasets"] = trainer.evaluate()
     found["results of two datasets"] = {name: result.score for name, result in evaluator.results.items()}
     found["samples of two datasets"] = {
-        name: [sample.number for sample in samples.first] for name, samples in evaluator.results.samples.items()
+        name: [sample.index for sample in samples.first] for name, samples in evaluator.results.samples.items()
     }
     found["predict"] = trainer.predict(OTHERS, metric_key_prefix="test_talks")
 
@@ -160,6 +162,10 @@ def use_trainers(folder: Path) -> Scores:
 
     copied = [item | {"generated": item["labels"], "input_ids": [5, 6]} for item in ITEMS]
     found["copied"] = make_trainer(make_evaluator()).evaluate(copied)
+
+    # A key of the batch that a function takes.
+    of_key: Any = {"first": lambda hypotheses, references, *, input_ids: [float(row[0]) for row in input_ids]}
+    found["key"] = make_trainer(Evaluator(of_key, decoder=decode)).evaluate(ITEMS)["eval_first"]
 
     # An evaluation inside an evaluation.
     evaluator = make_evaluator(translations=True)
@@ -223,12 +229,13 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Scores], Path]
 
 
 @pytest.mark.slow
-def test_datasets_have_their_scores_and_metrics(found: tuple[list[Scores], Path]) -> None:
+def test_datasets_have_their_scores_and_metrics_get_keys_of_the_batch(found: tuple[list[Scores], Path]) -> None:
     expected = expected_scores(ITEMS, "eval_news") | expected_scores(OTHERS, "eval_talks")
     for process in found[0]:
+        assert process["key"] == sum(item["input_ids"][0] for item in ITEMS) / len(ITEMS)
         assert contains(process["two datasets"], expected)
         assert process["results of two datasets"] == expected
-        shown = [1, 2, 3, 4, 5, 6, 7, 8]
+        shown = [*range(8)]
         samples = {"eval_news": shown, "eval_talks": shown[: len(OTHERS)]}
         assert process["samples of two datasets"] == (samples if process is found[0][0] else {})  # in process 0 only
         assert contains(process["predict"].metrics, expected_scores(OTHERS, "test_talks"))
@@ -407,8 +414,11 @@ def test_trainers_have_what_the_mixin_overrides_or_calls() -> None:
 
 def run_page_of_docs(folder: Path) -> None:
     os.chdir(folder)
-    torch.manual_seed(0)
-    run_page(PAGE)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        run_page(PAGE)
+    for output in outputs(PAGE):
+        assert output in printed.getvalue()
 
 
 @pytest.mark.slow

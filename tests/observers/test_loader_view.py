@@ -24,7 +24,7 @@ def test_all_metrics_that_score_sentences_have_a_column_and_the_first_ranks_them
     assert shown.signature == report.signature
     assert first.caption == f"The first sentences. {report}\n{report.signature}"
     assert worst.caption == f"The worst sentences, by chrF2++. {report}\n{report.signature}"
-    assert [sample.number - 1 for sample in worst.samples] == scores.argsort().tolist()[:-1]  # the last one is right
+    assert [sample.index for sample in worst.samples] == scores.argsort().tolist()[:-1]  # the last one is right
     others = sentence_bleu(HYPOTHESES, REFERENCES, tokenizer="intl", max_order=2, percent=True)
     words = [len(line.split()) for line in HYPOTHESES]
     columns = [list(column) for column in zip(*(sample.shown_scores() for sample in first.samples))]
@@ -40,13 +40,13 @@ def test_a_single_chrf_has_no_figures() -> None:
 def test_without_a_sentence_that_is_not_perfect_only_the_first_are_shown() -> None:
     lines = ["all of this is right", "and this"]
     (first,) = view(2, preds=lines, target=lines).panels
-    assert [sample.number for sample in first.samples] == [1, 2]
+    assert [sample.index for sample in first.samples] == [0, 1]
 
 
 def test_without_scores_of_sentences_only_the_first_are_shown() -> None:
     shown = view(2, {"ter": TER()})
     (first,) = shown.panels
-    assert [(sample.number, sample.scores) for sample in first.samples] == [(1, {}), (2, {})]
+    assert [(sample.index, sample.scores) for sample in first.samples] == [(0, {}), (1, {})]
     assert (first.caption, shown.figures) == ("The first sentences.", {})
 
 
@@ -61,7 +61,7 @@ def test_a_score_without_a_direction_has_a_column_and_does_not_rank() -> None:
     first, worst = shown.panels
     assert shown.digits == {"length": 4, "bleu": 1}
     assert [sample.scores["length"] for sample in first.samples] == lengths(HYPOTHESES[:2], REFERENCES)
-    assert [sample.number for sample in worst.samples] == [2, 1]
+    assert [sample.index for sample in worst.samples] == [1, 0]
     assert worst.caption.startswith("The worst sentences for their length, by smoothed BLEU. BLEU = ")
     shown = view(2, {"length": length})
     (first,) = shown.panels
@@ -74,12 +74,12 @@ def test_ids_are_shown_before_groups_and_scores_in_tables_and_pages(ids: Any, gr
     shown = view(2, id=ids, group=group)
     columns, rows = shown.table(7)
     labels = ["id", "group"] if group else ["id"]
-    assert columns[: 3 + len(labels)] == ["step", "number", "shown as", *labels]
+    assert columns[: 3 + len(labels)] == ["step", "index", "shown as", *labels]
     for row in rows:
-        number = row[1] - 1
-        assert row[3 : 3 + len(labels)] == [str(ids[number]), *([group[number]] if group else [])]
+        index = row[1]
+        assert row[3 : 3 + len(labels)] == [str(ids[index]), *([group[index]] if group else [])]
     first, _ = shown.panels
     header = sample_table(first.samples, "", shown.digits).split("\n")[2]
-    assert header.startswith(f"| no. | {' | '.join(labels)} | <pre>bleu</pre>")
+    assert header.startswith(f"| index | {' | '.join(labels)} | <pre>bleu</pre>")
     assert [sample.to_dict()["id"] for sample in first.samples] == ids[:2]
-    assert str(first.samples[0]).strip().startswith(f"#1  {ids[0]}")
+    assert str(first.samples[0]).strip().startswith(f"#0  {ids[0]}")

@@ -13,7 +13,6 @@ import sys
 import time
 import warnings
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -192,7 +191,7 @@ def test_a_mean_of_loaders_has_no_loader_and_names_what_it_is_the_mean_of(tmp_pa
     validations, results = record_scores(tmp_path, CorpusBLEU(), "news", "talks", confidence=0.9, compare_to="best")
     for validation, result in zip(validations, results, strict=True):
         assert [loader["name"] for loader in validation["loaders"]] == ["news", "talks"]
-        *own, mean = validation["scores"]
+        mean, *own = validation["scores"]
         assert [(line["key"], line["loader"]) for line in own] == [
             ("val_bleu/news", "news"),
             ("val_bleu/talks", "talks"),
@@ -464,21 +463,6 @@ def test_a_pipe_is_not_read(name: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / PLACE / name)
     with pytest.raises(ValueError, match=r"is no file|there is no scores.json"):
         compare_systems({"a": tmp_path / PLACE})
-
-
-@pytest.mark.parametrize("old", ["scores.jsonl", "val/step-0000500.txt", "step-0000500-2.txt"])
-def test_a_record_of_the_old_form_is_an_error(old: str, tmp_path: Path) -> None:
-    (tmp_path / old).parent.mkdir(exist_ok=True)
-    (tmp_path / old).touch()
-    message = r"has a record of an earlier version .*, which cannot be read"
-    calls: list[Callable[[], Any]] = [
-        lambda: read_run(tmp_path),
-        lambda: compare_systems({"a": tmp_path}),
-        lambda: Evaluator(translations=tmp_path).start(),
-    ]
-    for call in calls:
-        with pytest.raises(ValueError, match=message):
-            call()
 
 
 # Folders

@@ -66,14 +66,14 @@ def test_printed_results_are_a_table_in_the_units_of_the_scores() -> None:
         }
     )
     assert str(results).splitlines() == [
-        "           score      95% interval  against the best (95% interval)  one-sided p    best",
-        "val_bleu   70.04    68.80 to 71.41           -1.77 (-3.77 to +0.23)       0.0310   71.81",
-        "val_wer   0.1387  0.1323 to 0.1450     +0.0070 (-1.9930 to +2.0070)       0.0579  0.1317",
+        "           score      95% interval  against the best before (95% interval)  one-sided p    best",
+        "val_bleu   70.04    68.80 to 71.41                  -1.77 (-3.77 to +0.23)       0.0310   71.81",
+        "val_wer   0.1387  0.1323 to 0.1450            +0.0070 (-1.9930 to +2.0070)       0.0579  0.1317",
         "Higher is better; for val_wer, lower.",
     ]
     first, second = str(results["val_bleu"]).splitlines()[:2]
-    assert first == "score    95% interval  against the best (95% interval)  one-sided p   best"
-    assert second == "70.04  68.80 to 71.41           -1.77 (-3.77 to +0.23)       0.0310  71.81"
+    assert first == "score    95% interval  against the best before (95% interval)  one-sided p   best"
+    assert second == "70.04  68.80 to 71.41                  -1.77 (-3.77 to +0.23)       0.0310  71.81"
 
 
 # Sentences
@@ -82,16 +82,16 @@ def test_printed_results_are_a_table_in_the_units_of_the_scores() -> None:
 def test_samples_are_sentences_with_their_scores() -> None:
     results = validate(make_evaluator(samples=3), NOW, REFERENCES, source=[f"source {n}" for n in range(6)])
     samples = results.samples["val"]
-    assert [sample.number for sample in samples.first] == [1, 2, 3]
-    assert [sample.number for sample in samples.worst] == [3, 5]  # the others are perfect
+    assert [sample.index for sample in samples.first] == [0, 1, 2]
+    assert [sample.index for sample in samples.worst] == [2, 4]  # the others are perfect
     sample = samples.first[2]
     assert (sample.hypothesis, sample.references, sample.source) == ("nothing", [REFERENCES[2]], "source 2")
     assert sample.scores["bleu"] == sentence_bleu(["nothing"], [REFERENCES[2]], percent=True).item()
     assert sample.scores["er"] == 1
-    assert "#3  bleu 0.0  chrf " in str(samples)
+    assert "#2  bleu 0.0  chrf " in str(samples)
     frame = pandas.DataFrame(samples.to_dicts())
     assert frame.kind.tolist() == ["worst"] * 2 + ["first"] * 3
-    assert [*frame.columns[:6]] == ["kind", "number", "id", "group", "bleu", "chrf"]
+    assert [*frame.columns[:6]] == ["kind", "index", "id", "group", "bleu", "chrf"]
 
 
 def test_every_loader_has_samples_by_its_name() -> None:

@@ -214,11 +214,11 @@ def test_no_text_leaves_its_isolate(text: str) -> None:
     assert not re.search("[\u202a-\u202e]", table)
 
 
-def test_rows_have_a_number_a_column_for_each_score_and_labeled_lines() -> None:
+def test_rows_have_an_index_a_column_for_each_score_and_labeled_lines() -> None:
     samples = [make_sample("a b", "a b", "b", source="c d"), make_sample("a", "b", number=1041)]
     page = Page(sample_table(samples, "BLEU = 1\nof process 0", {"bleu": 1, "a_b|c": 4}))
     assert page.texts["p"] == ["\u2068BLEU = 1\u2069\n\u2068of process 0\u2069\nBold: wrong or missing word."]
-    assert page.texts["th"] == ["no.", "bleu", "a_b|c", "source, hypothesis, references"]
+    assert page.texts["th"] == ["index", "bleu", "a_b|c", "source, hypothesis, references"]
     assert page.texts["td"] == [
         *("   1", " 12.3", "0.5000"),
         "src \u2068c d\u2069\nhyp \u2068a b\u2069\nref \u2068a b\u2069\nref \u2068b\u2069",

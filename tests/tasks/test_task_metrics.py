@@ -383,7 +383,7 @@ def test_they_stand_alone_can_be_sent_to_processes_and_show_their_options(metric
     evaluator.start()
     evaluator.update([REFERENCES[0], "?"], REFERENCES[:2])
     (worst,) = evaluator.finish(1).samples["val"].worst
-    assert worst.number == 2, "the other sentence is perfect"
+    assert worst.index == 1, "the other sentence is perfect"
     assert repr(metric).endswith("percent=True)")
     assert repr(type(metric)()) == f"{type(metric).__name__}()"
     share = evaluate(type(metric)(), A, REFERENCES)

@@ -67,10 +67,12 @@ def test_hostile_texts_are_text(render: Any) -> None:
 def test_a_page_has_words_that_are_marked_and_verdicts_that_can_be_read() -> None:
     spans = [Span("Auf", "displaced"), Span(" "), Span("Mann", "unmatched")]
     examples = Examples("Worst", [Example(7, [ExampleLine("hypothesis", spans)])], folded=True)
-    row: list[TableCell] = ["new", Cell("better", "good"), Range(1, 0, 2, (-2, 2), "good"), "+1.00"]
-    html = to_page(View("a", [Table(["", "", "", "difference"], [row]), examples]))
+    row: list[TableCell] = ["new", Cell("better", "good"), Range("0 to 2", 1, 0, 2, (-2, 2), "good"), "+1.00"]
+    html = to_page(View("a", [Table(["", "", "", "difference"], [["bleu"], row]), examples]))
     assert '<mark class="displaced">Auf</mark> <mark class="unmatched">Mann</mark>' in html
     assert '<span class="pill good">better</span>' in html
+    assert 'colspan="4">bleu</th>' in html
+    assert '<td class="drawn">0 to 2<div class="range good">' in html
     assert '<i class="ends" style="left: 50.0%; width: 50.0%">' in html
     assert "<details>" in html  # folded
 

@@ -17,10 +17,10 @@ def test_at_most_40_rows_of_a_table_are_shown() -> None:
     assert (len(lines), lines[-2:]) == (42, ["row 39  1", "... and 1,001 more"])
 
 
-def test_what_is_drawn_is_left_out_because_tables_have_its_numbers() -> None:
-    table = Table(["", "", "score"], [["new", Range(1, 0, 2, (0, 2)), "1.0"]])
+def test_of_what_is_drawn_text_has_the_numbers() -> None:
+    table = Table(["", "interval", "score"], [["bleu"], ["new", Range("0 to 2", 1, 0, 2, (0, 2)), "1.0"]])
     text = to_text(View("", [Chart("curve", [Point(100, 50)], "step"), table]))
-    assert text.split() == ["score", "new", "1.0"]
+    assert text.split("\n") == ["      interval  score", "bleu", "new     0 to 2    1.0"]
 
 
 def test_examples_have_their_numbers_scores_and_lines() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -76,7 +77,7 @@ class LocalSentences:
                 labels[label] = len(labels)
         return labels
 
-    def keep_texts(self, read: ReadOutput, max_texts: float) -> None:
+    def keep_texts(self, read: ReadOutput, max_texts: int) -> None:
         """Keep a batch if it may have one of the first sentences. From time to time, drop those that have none."""
         rows = self.row_count + np.arange(read.batch.sentence_count)
         positions = rows if read.batch.positions is None else read.batch.positions
@@ -88,10 +89,10 @@ class LocalSentences:
             self.last_position = self.find_last_position(max_texts)
             self.batches = [batch for batch in self.batches if (batch.positions <= self.last_position).any()]
 
-    def find_last_position(self, max_texts: float) -> float:
+    def find_last_position(self, max_texts: int) -> float:
         """The last of this many first positions. (A position may be that of several rows.)"""
         positions = np.unique(np.concatenate([batch.positions for batch in self.batches] or [np.zeros(0, np.int64)]))
-        return math.inf if len(positions) <= max_texts else float(positions[int(max_texts) - 1])
+        return math.inf if len(positions) <= max_texts else float(positions[max_texts - 1])
 
     def read_texts(self, last_position: float) -> list[PlacedText]:
         """The texts of the sentences up to a position, in the order of their rows."""
@@ -124,7 +125,7 @@ class SentenceCollector:
         metrics: Mapping[str, EvaluatorMetric],
         loaders: Sequence[Loader],
         reserved: Collection[str],
-        max_texts: float,
+        max_texts: int,
         warn: WarnOnce,
     ) -> None:
         self.loaders = loaders
@@ -135,9 +136,9 @@ class SentenceCollector:
         self._takers = {name: metric for name, metric in metrics.items() if metric.keys or metric.takes_sources}
         self.keys = sorted({key for metric in self._takers.values() for key in metric.keys})
         self._sent_keys = {key for metric in self._takers.values() if metric.corpus_level for key in metric.keys}
-        self._max_sent = math.inf if any(metric.corpus_level for metric in metrics.values()) else max_texts
+        self._max_sent = sys.maxsize if any(metric.corpus_level for metric in metrics.values()) else max_texts
         scores_texts = any(metric.columns == 0 for metric in metrics.values())
-        self._max_kept = math.inf if scores_texts else max_texts
+        self._max_kept = sys.maxsize if scores_texts else max_texts
         self._warn = warn
 
     def update(self, output: Output, batch_idx: int | None = None, dataloader_idx: int = 0) -> None:
@@ -211,29 +212,26 @@ class SentenceCollector:
 
     def close(self) -> Share:
         """What this process has seen. Metrics that score texts sentence by sentence do so here."""
+        of_texts = [name for name, metric in self._metrics.items() if not metric.columns and not metric.corpus_level]
+        for local in self._locals:
+            share = local.share
+            last_position = local.find_last_position(self._max_sent)
+            texts = local.read_texts(math.inf if of_texts else last_position)
+            share.texts = {text.row: text.sentence for text in texts if text.position <= last_position}
+            if self.keys:
+                share.texts = {row: self._select_columns(sentence) for row, sentence in share.texts.items()}
+            if local.blocks:
+                share.rows = torch.cat(local.blocks)
+                local.blocks = [share.rows]  # frees those of the batches
+                sentences = [text.sentence for text in texts]
+                for name in of_texts:
+                    share.answers[name] = self._metrics[name].score_texts(name, sentences)
         read = sum(local.batch_count for local in self._locals)
-        return Share([self._close_loader(local) for local in self._locals], read, self._skipped)
+        return Share([local.share for local in self._locals], read, self._skipped)
 
     def join(self, shares: Sequence[Share]) -> Joined:
         """What all processes have seen, in process 0; see :func:`.join_shares`."""
         return join_shares(shares, self.loaders, self._metrics, self._reserved, self._max_sent)
-
-    def _close_loader(self, local: LocalSentences) -> LoaderShare:
-        share = local.share
-        if local.blocks:
-            share.rows = torch.cat(local.blocks)
-            local.blocks = [share.rows]  # frees those of the batches
-        of_texts = [name for name, metric in self._metrics.items() if not metric.columns and not metric.corpus_level]
-        last_position = local.find_last_position(self._max_sent)
-        texts = local.read_texts(math.inf if of_texts else last_position)
-        share.texts = {text.row: text.sentence for text in texts if text.position <= last_position}
-        if self.keys:
-            share.texts = {row: self._select_columns(sentence) for row, sentence in share.texts.items()}
-        if local.blocks:
-            sentences = [text.sentence for text in texts]
-            for name in of_texts:
-                share.answers[name] = self._metrics[name].score_texts(name, sentences)
-        return share
 
     def _select_columns(self, sentence: Sentence) -> Sentence:
         """A sentence with the columns that are sent to process 0: those that are recorded, or needed there."""

@@ -27,6 +27,7 @@ from lightning_bleu.core.batch import (
     select_sentences,
 )
 from lightning_bleu.core.forms import BoolArray, Strings
+from lightning_bleu.core.messages import list_values
 from lightning_bleu.core.settings import Settings
 
 
@@ -193,7 +194,7 @@ columns={'loss': 1.0})
         return Output(*value)
     received = "a pair that begins with a loss" if is_pair else f"a {type(value).__name__}"
     if isinstance(value, Mapping):
-        received = f"the keys {sorted(map(str, value))}"
+        received = f"the keys {list_values(sorted(map(str, value)))}"
         hints = list(_find_meant(value))
         if hints:
             received += f" (did you mean {' and '.join(map(repr, hints))}?)"

@@ -5,10 +5,11 @@ Only process 0 has them, and nothing here knows of other processes.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise, takewhile
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset
 
 from lightning_bleu.core import packed_rows
-from lightning_bleu.core.batch import InputCounts, Sentence
+from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.scoring import EvaluatorMetric, Scorer
 from lightning_bleu.evaluation.input.outputs import check_given
@@ -67,11 +68,6 @@ class SentenceRows:
         index = torch.tensor(numbers, dtype=torch.int64, device="cpu")
         return replace(self, identity=self.identity[index], statistics=self.statistics[index])
 
-    @property
-    def input_counts(self) -> InputCounts:
-        """The number of sentences by kind, and of references."""
-        return packed_rows.count_inputs(self.identity)
-
 
 SavedLoaders: TypeAlias = Mapping[str, Mapping[str, Any]]
 """What is saved of a validation for one score: the rows of each loader as plain values, by its name."""
@@ -91,6 +87,7 @@ class Sentences:
         groups: the numbers of the sentences of each group, by its label.
         index: the positions that the step returned, shape ``(sentences,)``; None if it returned none.
         logit_widths: the numbers of batches by the widths of logits and labels.
+        scope: what is unusual about their number: that the dataset has more, or that references repeat; else empty.
     """
 
     loader: str
@@ -100,6 +97,7 @@ class Sentences:
     groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
     index: Tensor | None = None
     logit_widths: Counter[tuple[int, int]] = field(default_factory=Counter)
+    scope: str = ""
 
     def __len__(self) -> int:
         return len(self.identity)
@@ -111,32 +109,29 @@ class Sentences:
             metrics: the metrics by name.
             where: what the loader is called.
         """
-        findings = [*find_teacher_forcing(self.logit_widths)]
         texts = self.texts[:MAX_EXAMINED]
         if packed_rows.count_inputs(self.identity).ids:  # which nothing decodes
             texts = []
-        findings += self._examine(texts, metrics)
-        said = {(finding.key, finding.is_warning) for finding in findings}
-        findings = [replace(finding, where=where) for finding in findings]
+        examined = {where: texts}
         for label in sorted(self.groups):
             of_group = [sentence for sentence in texts if sentence.group == label]
             if MIN_GROUP <= len(of_group) < len(texts):
-                place = join_place(where, label)
-                for finding in self._examine(of_group, metrics):
-                    if (finding.key, finding.is_warning) not in said:
-                        findings.append(replace(finding, where=place))
+                examined[join_place(where, label)] = of_group
+        findings = [replace(finding, where=where) for finding in find_teacher_forcing(self.logit_widths)]
+        for place, sentences in examined.items():
+            said = {(finding.key, finding.is_warning) for finding in findings if finding.where == where}
+            found = find_findings(
+                [sentence.hypothesis for sentence in sentences],
+                [sentence.references for sentence in sentences],
+                [sentence.source for sentence in sentences],
+                metrics=metrics,
+                are_tokens=any(sentence.tokenized for sentence in sentences),
+                has_index=self.index is not None,
+            )
+            for finding in found:
+                if (finding.key, finding.is_warning) not in said:  # of the whole loader
+                    findings.append(replace(finding, where=place))
         return select_findings(findings)
-
-    def _examine(self, texts: Sequence[Sentence], metrics: Mapping[str, EvaluatorMetric]) -> list[Finding]:
-        """What stands out in some texts."""
-        return find_findings(
-            [sentence.hypothesis for sentence in texts],
-            [sentence.references for sentence in texts],
-            [sentence.source for sentence in texts],
-            metrics=metrics,
-            are_tokens=any(sentence.tokenized for sentence in texts),
-            has_index=self.index is not None,
-        )
 
 
 # What the processes have seen
@@ -253,7 +248,7 @@ def join_shares(
     loaders: Sequence[Loader],
     metrics: Mapping[str, EvaluatorMetric],
     reserved: Collection[str],
-    max_texts: float,
+    max_texts: int,
 ) -> Joined:
     """Join the shares of all processes.
 
@@ -281,8 +276,10 @@ def join_shares(
             if not is_in_order:
                 reasons = [reason or _REORDERED for reason in reasons]
             mistakes += _suspect_workers(loader, sentences)
+            if sentences.index is not None:
+                mistakes += _suspect_index(loader, sentences, filled)
         seen_labels[loader.name] = set().union(*(share.seen_labels for share in of_loader))
-        mistakes += _describe_unknown(loader, reasons)
+        mistakes += [_describe_unknown(loader, reason) for reason in reasons if reason]
     if any(metric.takes_sources for metric in metrics.values()):
         given = [share.given for of_process in shares for share in of_process.loaders if share.given]
         check_given(loaders[0].origin, [{"source": fields["source"]} for fields in given], "for some loaders")
@@ -295,12 +292,13 @@ def _join_loader(
     shares: Sequence[LoaderShare],
     metrics: Mapping[str, EvaluatorMetric],
     reserved: Collection[str],
-    max_texts: float,
+    max_texts: int,
 ) -> tuple[Sentences, bool]:
     """The sentences of a loader, and whether their positions were right: if derived ones are not, all rows count."""
     labels = sorted(set().union(*(share.labels for share in shares)))
-    check_labels(labels, reserved)
-    numbered = [_renumber_groups(share, labels) for share in shares]
+    if labels:
+        check_labels(labels, reserved)
+    numbered = [_renumber_groups(share, labels) if share.labels else share.rows for share in shares]
     rows = torch.cat(numbered) if len(numbered) > 1 else numbered[0]  # a copy would need as much memory again
     has_index = shares[0].given["index"]
     is_in_order = True
@@ -325,18 +323,32 @@ def _join_loader(
             statistics[name] = {
                 score_name: rows_of_score[ordered.order] for score_name, rows_of_score in answers.items()
             }
-    first = _read_first(texts, ordered.order.tolist(), max_texts)
-    groups = _number_members(ordered.rows[:, GROUP], labels)
+    known = takewhile(texts.__contains__, ordered.order.tolist())
+    first = [texts[row] for row in islice(known, max_texts)]
+    groups = _number_members(ordered.rows[:, GROUP], labels) if labels else {}
     index = packed_rows.positions_of(ordered.rows) if has_index else None
     widths: Counter[tuple[int, int]] = sum((share.logit_widths for share in shares), Counter())
-    sentences = Sentences(loader.name, ordered.identity, statistics, first, groups, index, widths)
-    return sentences, is_in_order
+    identity = ordered.rows[:, : packed_rows.IDENTITY_COLUMNS]
+    scope = _describe_scope(loader, identity)
+    return Sentences(loader.name, identity, statistics, first, groups, index, widths, scope), is_in_order
+
+
+def _describe_scope(loader: Loader, identity: Tensor) -> str:
+    """How many sentences were scored, if the dataset has more; and how many references differ, if they repeat much."""
+    dataset = getattr(loader.dataloader, "dataset", None)
+    total = 0  # unknown
+    if not isinstance(dataset, IterableDataset):
+        with contextlib.suppress(TypeError, NotImplementedError):
+            total = len(dataset)  # type: ignore[arg-type]
+    count, different = len(identity), len(packed_rows.checksums_of(identity).unique())  # type: ignore[no-untyped-call]
+    scope = f"{count:,} of {total:,} sentences" if count < total else ""
+    if count >= 10 and 2 * different <= count:
+        scope = f"{scope or f'{count:,} sentences'}, {different:,} different"
+    return scope
 
 
 def _renumber_groups(share: LoaderShare, labels: Sequence[str]) -> Tensor:
     """The rows of a process, with the numbers that all processes have for the groups."""
-    if not share.labels:
-        return share.rows
     numbers = torch.tensor([labels.index(label) for label in share.labels], dtype=torch.int32, device="cpu")
     rows = share.rows.clone()
     rows[:, GROUP] = numbers[rows[:, GROUP]]
@@ -358,16 +370,6 @@ def _join_answers(name: str, answers: Sequence[Mapping[str, Tensor] | None]) -> 
     return {score_name: torch.cat([answer[score_name] for answer in (first, *others)]) for score_name in first}
 
 
-def _read_first(texts: Mapping[int, Sentence], order: Sequence[int], count: float) -> list[Sentence]:
-    """The texts of the first sentences, as far as they are known, given the number of the row of each sentence."""
-    first: list[Sentence] = []
-    for row in order:
-        if row not in texts or len(first) >= count:
-            break
-        first.append(texts[row])
-    return first
-
-
 def _number_members(group_numbers: Tensor, labels: Sequence[str]) -> dict[str, list[int]]:
     """The numbers of the sentences of each group that has any.
 
@@ -379,8 +381,6 @@ def _number_members(group_numbers: Tensor, labels: Sequence[str]) -> dict[str, l
         >>> _number_members(torch.tensor([1, 0, 1]), ["de", "fr", "zh"])
         {'de': [1], 'fr': [0, 2]}
     """
-    if not labels:
-        return {}
     order = group_numbers.argsort(stable=True)
     member_counts = torch.bincount(group_numbers, minlength=len(labels)).tolist()
     groups = {}
@@ -406,14 +406,26 @@ def _suspect_workers(loader: Loader, sentences: Sentences) -> Iterator[Mistake]:
         )
 
 
-def _describe_unknown(loader: Loader, reasons: Sequence[str]) -> Iterator[Mistake]:
-    """Why some processes do not know the repeated sentences of a loader."""
+def _suspect_index(loader: Loader, sentences: Sentences, shares: Sequence[LoaderShare]) -> Iterator[Mistake]:
+    """Different hypotheses with one index, of which the first counts, in one process: others may round differently."""
+    if sum(len(share.rows) for share in shares) == len(sentences):
+        return
+    for rows in [share.rows for share in shares]:
+        if len(rows.unique(dim=0)) > len(rows[:, [0, 1, GROUP]].unique(dim=0)):  # type: ignore[no-untyped-call]
+            yield (
+                f"index of {loader.name}",
+                "Different hypotheses have the same 'index', and only the first one counts. An index is the position "
+                f"of a sentence in its dataset: {loader.origin.give} another one for each hypothesis, or none.",
+            )
+
+
+def _describe_unknown(loader: Loader, reason: str) -> Mistake:
+    """Why a process does not know the repeated sentences of a loader."""
     origin = loader.origin
-    for reason in filter(None, reasons):
-        message = (
-            f"It is unknown which sentences of {loader.name or origin.name!r} are scored by more than one process: "
-            f"{reason}. If there are any, they are counted more than once; samples and files may not be in the order "
-            f"of the dataset. {origin.give.title()} the position of each sentence in the dataset as 'index' "
-            f"{origin.to} {origin.name!r}."
-        )
-        yield message, message
+    message = (
+        f"It is unknown which sentences of {loader.name or origin.name!r} are scored by more than one process: "
+        f"{reason}. If there are any, they are counted more than once; samples and files may not be in the order "
+        f"of the dataset. {origin.give.title()} the position of each sentence in the dataset as 'index' "
+        f"{origin.to} {origin.name!r}."
+    )
+    return message, message

@@ -6,19 +6,20 @@ All that is logged, written, and shown of a validation comes from :class:`Valida
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from lightning_bleu.core.mistakes import Mistake
+from lightning_bleu.core.packed_rows import count_inputs
 from lightning_bleu.core.scoring import (
     Component,
     EvaluatorMetric,
     Report,
     Scorer,
-    choose_components,
     describe_directions,
     format_in_unit,
 )
@@ -53,6 +54,8 @@ class Result(Viewable):
             it is not compared.
         verdict: whether that comparison shows a clear difference; None if it is not compared with another validation.
         best: the score of the best validation so far, including this one. Only for the score of a whole validation.
+        scope: what it is the score of, if that may surprise: ``"mean of 2 loaders"``, ``"96 of 120 sentences"`` if the
+            dataset has more than were scored, ``"96 sentences, 12 different"`` if only 12 references differ.
         higher_is_better: whether a higher score is better; None if neither is, or if that is unknown.
         percent: whether the score is in 0..100 rather than in 0..1; None if it has a scale of its own.
     """
@@ -64,6 +67,7 @@ class Result(Viewable):
     comparison: PairedTest | None = None
     verdict: Verdict | None = None
     best: float | None = None
+    scope: str = ""
     higher_is_better: bool | None = None
     percent: bool | None = None
 
@@ -85,7 +89,17 @@ class Result(Viewable):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that :mod:`json` can serialize."""
-        signature = getattr(self.report, "signature", None)
+        test, comparison = self.comparison, None
+        if test is not None:
+            comparison = {
+                "with": "best before",
+                "score": test.score_b,
+                "difference": test.difference,
+                "interval": _ends_of(test),
+                "p_value": test.p_value,
+                "verdict": None if self.verdict is None else self.verdict.word,
+                "best": self.best,
+            }
         return {
             "higher_is_better": self.higher_is_better,
             "percent": self.percent,
@@ -93,8 +107,8 @@ class Result(Viewable):
             "parts": self.parts,
             "counts": {} if self.report is None else self.report.counts(),
             "interval": None if self.interval is None else _ends_of(self.interval),
-            "comparison": self._comparison_to_dict(),
-            "signature": signature,
+            "comparison": comparison,
+            "signature": getattr(self.report, "signature", None),
         }
 
     def describe(self, examples: int) -> View:
@@ -120,20 +134,6 @@ class Result(Viewable):
 
     def _format(self, value: float, sign: str = "") -> str:
         return format_in_unit(value, self.percent, sign)
-
-    def _comparison_to_dict(self) -> dict[str, Any] | None:
-        test = self.comparison
-        if test is None:
-            return None
-        return {
-            "with": "best",
-            "score": test.score_b,
-            "difference": test.difference,
-            "interval": _ends_of(test),
-            "p_value": test.p_value,
-            "verdict": None if self.verdict is None else self.verdict.word,
-            "best": self.best,
-        }
 
 
 def _ends_of(interval: Interval | PairedTest) -> dict[str, float]:
@@ -165,40 +165,19 @@ STATISTICS = {
 
 
 def tabulate(results: Mapping[str, Result]) -> Table:
-    """A table of results by their names, with the columns that some of them need. Totals come first.
+    """A table of results by their names, with the columns that some of them need.
 
     Example:
-        >>> results = {"val_bleu/a": Result(50.0, percent=True), "val_bleu": Result(0.5, higher_is_better=True)}
-        >>> tabulate(results).rows
-        [['val_bleu', '0.5000'], ['val_bleu/a', '50.00']]
+        >>> tabulate({"val_bleu": Result(0.5, scope="mean of 2 loaders"), "val_bleu/a": Result(0.2)}).rows
+        [['val_bleu', '0.5000', 'mean of 2 loaders'], ['val_bleu/a', '0.2000', '']]
     """
-    names = _totals_first(results)
-    cells_by_name = {name: _cells(results[name]) for name in names}
-    columns: dict[str, None] = {}  # an ordered set
-    for cells in cells_by_name.values():
-        columns.update(dict.fromkeys(cells))
-    rows = []
+    cells_by_name = {name: _cells(result) for name, result in results.items()}
+    columns = dict.fromkeys(chain.from_iterable(cells_by_name.values()))  # an ordered set
+    rows: list[list[TableCell]] = []
     for name, cells in cells_by_name.items():
-        row: list[TableCell] = [name]
-        row += [cells.get(column, "") for column in columns]
-        rows.append(row)
-    directions = {name: results[name].higher_is_better for name in names}
+        rows.append([name, *(cells.get(column, "") for column in columns)])
+    directions = {name: result.higher_is_better for name, result in results.items()}
     return Table(["", *columns], rows, note=describe_directions(directions))
-
-
-def _totals_first(names: Iterable[str]) -> list[str]:
-    """The names with which others begin, and then the others.
-
-    Example:
-        >>> _totals_first(["val_bleu/a", "val_bleu/b", "val_bleu", "val_chrf"])
-        ['val_bleu', 'val_bleu/a', 'val_bleu/b', 'val_chrf']
-    """
-    names = list(names)
-    beginnings: set[str] = set()
-    for name in names:
-        separators = [place for place, character in enumerate(name) if not character.isalnum()]
-        beginnings.update(name[:place] for place in separators)
-    return sorted(names, key=lambda name: name not in beginnings)  # stable
 
 
 def _cells(result: Result) -> dict[str, TableCell]:
@@ -212,7 +191,7 @@ def _cells(result: Result) -> dict[str, TableCell]:
     if test is not None:
         difference = format_in_unit(test.difference, percent, "+")
         low, high = format_in_unit(test.low, percent, "+"), format_in_unit(test.high, percent, "+")
-        title = f"against the best ({100 * test.confidence:g}% interval)"
+        title = f"against the best before ({100 * test.confidence:g}% interval)"
         cells[title] = f"{difference} ({low} to {high})"
         cells["one-sided p"] = f"{test.p_value:.4f}"
         if result.verdict is not None:
@@ -220,6 +199,8 @@ def _cells(result: Result) -> dict[str, TableCell]:
     if result.best is not None:
         best = format_in_unit(result.best, percent)
         cells["best"] = Cell(best, "best") if result.best == result.score else best
+    if result.scope:
+        cells["scope"] = result.scope
     return cells
 
 
@@ -251,8 +232,8 @@ def score_loaders(
         optional: the names of components to compute besides the default ones.
 
     Returns:
-        for each score of each metric: those of each loader, of its groups, and their mean; then the mean of loaders.
-        And warnings about ratios without a denominator.
+        the scores of the whole validation, of each loader, and of groups, with the means. And warnings about ratios
+        without a denominator.
     """
     scored: list[Scored] = []
     mistakes: list[Mistake] = []
@@ -266,7 +247,7 @@ def score_loaders(
                     mistakes.append(score)
         for scores_of_loaders in scored_by_name.values():
             scored += _add_means(scores_of_loaders)
-    return scored, mistakes
+    return sorted(scored, key=lambda score: (bool(score.name.group), bool(score.name.loader))), mistakes
 
 
 def _add_means(scored: Sequence[Scored]) -> list[Scored]:
@@ -277,18 +258,19 @@ def _add_means(scored: Sequence[Scored]) -> list[Scored]:
         groups = [score for score in scores_of_loader if score.name.group]
         with_means += scores_of_loader
         if len(groups) > 1:
-            with_means.append(_average(groups[0].name._replace(group=MEAN), groups))
+            with_means.append(_average(groups[0].name._replace(group=MEAN), groups, "groups"))
     named_loaders = [score for score in scored if score.name.loader and not score.name.group]
     if named_loaders:
-        with_means.append(_average(named_loaders[0].name.whole, named_loaders))
+        with_means.append(_average(named_loaders[0].name.whole, named_loaders, "loaders"))
     return with_means
 
 
-def _average(name: Name, scored: Sequence[Scored]) -> Scored:
-    """The unweighted mean of scores, which have one scale and one direction."""
+def _average(name: Name, scored: Sequence[Scored], members: str) -> Scored:
+    """The unweighted mean of the scores of loaders or groups, which have one scale and one direction."""
     result = scored[0].result
     mean = math.fsum(score.result.score for score in scored) / len(scored)
-    of_mean = Result(mean, higher_is_better=result.higher_is_better, percent=result.percent)
+    scope = f"mean of {len(scored)} {members}" if len(scored) > 1 else ""
+    of_mean = Result(mean, scope=scope, higher_is_better=result.higher_is_better, percent=result.percent)
     return Scored(name, of_mean, mean_of=[score.name for score in scored])
 
 
@@ -305,10 +287,10 @@ def _score_loader(
     for score_name, statistics in answers.items():
         name, scorer = of_loader._replace(score=score_name), scorers[score_name]
         if score_name in sums:
-            yield from _score_sum(name, scorer, statistics, optional=optional)
+            yield from _score_sum(name, scorer, statistics, None, optional, sentences.scope)
             continue
         rows = SentenceRows(sentences.identity, statistics, scorer)
-        yield from _score_sum(name, scorer, statistics.sum(0), rows, optional)
+        yield from _score_sum(name, scorer, statistics.sum(0), rows, optional, sentences.scope)
         for label, numbers in sentences.groups.items():
             of_group = rows.select(numbers)
             yield from _score_sum(name._replace(group=label), scorer, of_group.statistics.sum(0), of_group)
@@ -327,6 +309,7 @@ def _score_sum(
     sums: Tensor,
     rows: SentenceRows | None = None,
     optional: Collection[str] | None = None,
+    scope: str = "",
 ) -> Iterator[Scored | Mistake]:
     """The score of a sum of rows.
 
@@ -336,15 +319,17 @@ def _score_sum(
         sums: the sum, shape ``(columns,)``.
         rows: the rows, if there are any.
         optional: the names of components to compute besides the default ones; no components when None.
+        scope: how many sentences there are; see :class:`Result`.
     """
     if not scorer.is_defined(sums):
         yield _describe_undefined(name)
         return
-    report = scorer.report(sums, None if rows is None else rows.input_counts)
+    report = scorer.report(sums, None if rows is None else count_inputs(rows.identity))
     components = [] if optional is None else scorer.components(report, optional=bool(optional))
     chosen = tuple(component for component in components if component.is_default or component.name in (optional or ()))
     shown = report if isinstance(report, Report) else None
-    result = Result(float(report), chosen, shown, higher_is_better=scorer.higher_is_better, percent=scorer.percent)
+    direction, percent = scorer.higher_is_better, scorer.percent
+    result = Result(float(report), chosen, shown, scope=scope, higher_is_better=direction, percent=percent)
     yield Scored(name, result, rows if math.isfinite(result.score) else None)
 
 
@@ -448,16 +433,11 @@ def group_by_loader(scored: Sequence[Scored], loaders: Sequence[Sentences]) -> l
         loaders: its sentences.
     """
     scored_loaders = []
+    whole = [score for score in scored if not score.name.group and not score.mean_of]
     for sentences in loaders:
-        results: dict[str, Result] = {}
-        rows_by_score: dict[str, SentenceRows] = {}
-        for score in scored:
-            name = score.name
-            if name.loader != sentences.loader or name.group or score.mean_of:
-                continue
-            results[name.key] = score.result
-            if score.rows is not None:
-                rows_by_score[name.key] = score.rows
+        of_loader = {score.name.key: score for score in whole if score.name.loader == sentences.loader}
+        results = {key: score.result for key, score in of_loader.items()}
+        rows_by_score = {key: score.rows for key, score in of_loader.items() if score.rows is not None}
         scored_loaders.append(ScoredLoader(sentences, results, rows_by_score))
     return scored_loaders
 
@@ -477,7 +457,9 @@ def name_numbers(scored: Sequence[Scored], naming: Naming, parts: bool | Sequenc
     for score in scored:
         result = score.result
         values = {"": result.score}
-        values |= {component.name: component.value for component in choose_components(result.components, parts)}
+        for component in result.components:
+            if component.is_default if parts is True else component.name in (parts or ()):
+                values[component.name] = component.value
         values |= result.statistics()
         for detail, value in values.items():
             name = score.name._replace(detail=detail)
