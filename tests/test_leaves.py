@@ -49,6 +49,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("leaf", LEAVES)
 def test_what_remains_without_a_leaf_has_the_right_types_and_passes_its_tests(
     leaf: str, cache: Path, tmp_path: Path

@@ -150,7 +150,7 @@ def test_several_processes_score_what_one_does(processes: int, step: Any, tmp_pa
 @pytest.mark.long
 def test_spawned_processes_compare_as_one_would(tmp_path: Path) -> None:
     records = []
-    several: dict[str, Any] = {"strategy": Forked(tmp_path, "spawn"), "devices": 2}
+    several: dict[str, Any] = {"strategy": Forked(tmp_path), "devices": 2}
     for options in ({}, several):
         bleu = BLEUCallback(make_metrics(), confidence=0.9, compare_to="best")
         trainer = fit(tmp_path, bleu, step=return_sentences, loaders=make_items(), max_epochs=2, **options)

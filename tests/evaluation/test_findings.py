@@ -62,8 +62,7 @@ def cut(line: str, mark: str) -> str:
 
 MARKS = ["@@", "##", "\u2581", "\u0120"]
 TOKENS = ["</s>", "<pad>", "[SEP]", "<|im_end|>", "<|2.00|>"]
-
-Case = tuple[Sequence[str], ...]
+Case = tuple[Sequence[str] | None, ...]
 MISTAKES: dict[str, dict[str, Case]] = {
     "one-sided": {
         "'Sure! Here it is:\\n'": ([f"Sure! Here it is:\n{line}" for line in GOOD], REFERENCES, SOURCES),
@@ -164,7 +163,8 @@ def evaluate(
 
 @pytest.mark.parametrize(("key", "said"), CASES)
 def test_each_mistake_is_found_and_said(key: str, said: str) -> None:
-    results, messages = evaluate(*MISTAKES[key][said])
+    hypotheses, references, sources = (*MISTAKES[key][said], None)[:3]
+    results, messages = evaluate(hypotheses, references, sources)
     found = [finding for finding in results.findings if finding.key == key and said.split(", ")[-1] in finding.message]
     assert found, results.findings
     assert len(results.findings) <= 3
@@ -264,7 +264,6 @@ RIGHT: dict[str, Case] = {
     ),
     "diffs": ([f"@@ -1,4 +1,4 @@ {line}" for line in GOOD], [f"@@ -1,4 +1,4 @@ {line}" for line in REFERENCES]),
     "struck out": ([f"a <s>b</s> {line}" for line in GOOD], [f"a <s>b</s> {line}" for line in REFERENCES]),
-    "struck out first": ([f"<s>b</s> {line}" for line in GOOD], [f"<s>b</s> {line}" for line in REFERENCES]),
     "code": (
         [f"import numpy as np\ndef f{number}(x):\n    return x + {number}" for number in range(40)],
         [f"import torch\ndef g{number}(x):\n    return x + {number}" for number in range(40)],
@@ -317,7 +316,8 @@ TRUE_OF_THEM = {
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_answers_that_look_odd_have_only_true_findings(name: str) -> None:
     metric = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF(), "wer": WER(), "rouge": ROUGE(["rouge1"])}
-    results, said = evaluate(*RIGHT[name], metric=metric)
+    hypotheses, references, sources = (*RIGHT[name], None)[:3]
+    results, said = evaluate(hypotheses, references, sources, metric)
     expected = TRUE_OF_THEM.get(name, [])
     messages = [finding.message for finding in results.findings]
     assert len(messages) == len(expected), messages

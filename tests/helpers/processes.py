@@ -22,8 +22,8 @@ os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 class Forked(DDPStrategy):
     """New processes that meet at a file: a port could be taken by another program before they use it."""
 
-    def __init__(self, folder: Path, start_method: Any = "forkserver") -> None:
-        super().__init__(start_method=start_method, timeout=timedelta(minutes=2))
+    def __init__(self, folder: Path) -> None:
+        super().__init__(start_method="forkserver", timeout=timedelta(minutes=2))
         self._file = f"file://{folder}/.store"
 
     def setup_distributed(self) -> None:

@@ -863,7 +863,7 @@ def find_sources(texts: Texts, sources: Sequence[str]) -> Iterator[Finding]:
             yield say("source as prompt", prompts, size, f"{side} contain their source as a prompt")
         # Unlike those in post-editing
         if len(copies) >= texts.least("few") and measure_likeness(copies[:MAX_COMPARED]) < 0.3:
-            statement = f"{side} equal their source, unlike {OTHER[side]}, as copies do"
+            statement = f"{side} equal their source: copies, unlike {OTHER[side]}"
             yield say(f"source as {side}", len(copies), size, statement)
 
 
