@@ -161,8 +161,16 @@ def _changed_sentences(
     improved = [_to_example(comparison, metric, system, change) for change in changes.improved]
     worsened = [_to_example(comparison, metric, system, change) for change in changes.worsened]
     blocks: list[Block] = [Heading(f"{system} against {comparison.baseline}")]
-    blocks.append(Examples(f"Improved most: {len(improved)} of {counts.improved:,}", improved, f"By {metric}."))
-    blocks.append(Examples(f"Got worse most: {len(worsened)} of {counts.worsened:,}", worsened, f"By {metric}."))
+    blocks.append(
+        Examples(
+            f"Improved most: {len(improved)} of {counts.improved:,}", improved, f"By {metric}. #0 is the first line."
+        )
+    )
+    blocks.append(
+        Examples(
+            f"Got worse most: {len(worsened)} of {counts.worsened:,}", worsened, f"By {metric}. #0 is the first line."
+        )
+    )
     return blocks
 
 

@@ -85,7 +85,7 @@ class PairedTest:
         >>> comparison = compare_systems({"old": old, "new": new}, references=references)
         >>> print(comparison.tests["bleu"]["new"])
         BLEU = 85.72 against 80.51: +5.21 (95% interval -6.60 to +18.22), one-sided p = 0.1499 \
-(paired bootstrap, 1000 trials)
+(paired bootstrap, 1000 resamples)
 
     Attributes:
         score_a: the score of the first system.
@@ -120,7 +120,7 @@ class PairedTest:
         signed = (self.difference, self.low, self.high)
         difference, low, high = (format_score(value, self.percent, "+") for value in signed)
         interval = f"{100 * self.confidence:g}% interval {low} to {high}"
-        method = f"one-sided p = {self.p_value:.4f} (paired bootstrap, {self.trials} trials)"
+        method = f"one-sided p = {self.p_value:.4f} (paired bootstrap, {self.trials} resamples)"
         return f"{self.name} = {a} against {b}: {difference} ({interval}), {method}"
 
     def __repr__(self) -> str:

@@ -120,7 +120,7 @@ def lay_out_charts(validation: Validation) -> Layout:
 
     Those of means come first. Groups have none: TensorBoard draws all lines of a chart in one color.
     """
-    layout: Layout = {"Scores": {}, "Comparison with the best": {}, "Parts": {}}
+    layout: Layout = {"Scores": {}, "Against the best before": {}, "Parts": {}}
     for score in [score for score in validation.scored if not score.name.group]:
         naming, result = validation.naming, score.result
         shown = naming.render_for_loggers(score.name)
@@ -131,7 +131,7 @@ def lay_out_charts(validation: Validation) -> Layout:
         else:
             bands["Scores"] = ["", "low", "high"]
         if result.comparison is not None:
-            bands["Comparison with the best"] = ["difference", "difference_low", "difference_high"]
+            bands["Against the best before"] = ["difference", "difference_low", "difference_high"]
         for section, details in bands.items():
             names = [naming.render_for_loggers(score.name._replace(detail=detail)) for detail in details]
             layout[section] = {title: ["Margin", names], **layout[section]}  # TensorBoard shows the last band first

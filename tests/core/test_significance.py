@@ -116,7 +116,7 @@ def test_the_printed_lines_show_scores_and_p_values_in_percent() -> None:
     assert str(INTERVAL) == "BLEU = 25.00 (95% interval 20.00 to 31.00, 1000 resamples)"
     assert len(repr(INTERVAL)) < 200  # without the scores of the resamples
     expected = "BLEU = 25.00 against 37.50: -12.50 (90% interval -20.00 to +1.00), one-sided p = 0.0123 "
-    assert str(TEST) == f"{expected}(paired bootstrap, 100 trials)"
+    assert str(TEST) == f"{expected}(paired bootstrap, 100 resamples)"
     hundred = {name: 100 * getattr(TEST, name) for name in ("score_a", "score_b", "low", "high")}
     assert str(dataclasses.replace(TEST, percent=True, **hundred)) == str(TEST)
 

@@ -368,7 +368,7 @@ def test_the_documentation_has_a_row_for_each_finding_with_an_example_of_it() ->
     rows = re.findall(r'^\| \[([a-z-]+)\]\{#([a-z-]+)\} \| "(.*?)" \|', page, flags=re.MULTILINE)
     assert [row[:2] for row in rows] == [(key, key) for key in KEYS]
     for key, _, example in rows:
-        cases = MISTAKES[key].values()
+        cases: list[Any] = [*MISTAKES[key].values()]
         found = (find_findings(lines, [[line] for line in targets], *more) for lines, targets, *more in cases)
         assert any(html.unescape(example) in finding.message for findings in found for finding in findings), key
 
@@ -450,9 +450,12 @@ def test_findings_do_not_depend_on_processes() -> None:
             assert find_in_processes(parts) == expected
 
 
-def test_ids_that_nothing_decodes_have_no_findings() -> None:
+def test_ids_that_nothing_decodes_have_no_findings_unless_all_are_empty() -> None:
     ids = [[number, 7, 8, 9] for number in range(150)]
     assert evaluate(ids, ids, size=150)[0].findings == []
+    begun = [[2, *line] for line in ids]
+    [finding] = evaluate(begun, ids, metric=CorpusBLEU(eos_id=2), size=150)[0].findings
+    assert finding.message.startswith("150 of 150 hypotheses are empty.")
 
 
 @pytest.mark.long

@@ -78,7 +78,7 @@ def test_a_score_is_a_line_or_with_its_interval_a_band() -> None:
 def test_the_difference_from_the_best_is_a_band() -> None:
     layout = lay_out_charts(validate(CorpusCHRF(), compare_to="best"))
     names = ["val_chrf/difference", "val_chrf/difference_low", "val_chrf/difference_high"]
-    assert layout["Comparison with the best"] == {"val_chrf": ["Margin", names]}
+    assert layout["Against the best before"] == {"val_chrf": ["Margin", names]}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_charts_of_all_metrics_show_what_is_logged() -> None:
     options: dict[str, Any] = {"parts": True, "confidence": 0.95, "compare_to": "best"}
     validation = validate(metrics, ("news", "talks (TED)"), **options)
     layout = lay_out_charts(validation)
-    assert [*layout] == ["Scores", "Comparison with the best", "Parts"]
+    assert [*layout] == ["Scores", "Against the best before", "Parts"]
     for category, charts in layout.items():
         for title, (kind, patterns) in charts.items():
             matches = str.__eq__ if kind == "Margin" else re.match

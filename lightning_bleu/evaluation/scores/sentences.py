@@ -110,7 +110,8 @@ class Sentences:
             where: what the loader is called.
         """
         texts = self.texts[:MAX_EXAMINED]
-        if packed_rows.count_inputs(self.identity).ids:  # which nothing decodes
+        has_ids = packed_rows.count_inputs(self.identity).ids > 0  # which nothing decodes
+        if has_ids and any(sentence.hypothesis for sentence in texts):
             texts = []
         examined = {where: texts}
         for label in sorted(self.groups):
