@@ -78,12 +78,8 @@ class PairedTest:
     """A paired bootstrap test of two systems on the same sentences; ``str(...)`` is one line, in percent.
 
     Example:
-        >>> from lightning_bleu.compare import compare_systems
-        >>> references = [f"the cat sat on mat {number}" for number in range(40)]
-        >>> old = [line.replace("sat", "lay") if "3" in line else line for line in references]
-        >>> new = [line.replace("cat", "dog") if "1" in line else line for line in references]
-        >>> comparison = compare_systems({"old": old, "new": new}, references=references)
-        >>> print(comparison.tests["bleu"]["new"])
+        >>> test = PairedTest(0.8572, 0.8051, 0.1499, trials=1000, low=-0.066, high=0.1822, confidence=0.95)
+        >>> print(test)
         BLEU = 85.72 against 80.51: +5.21 (95% interval -6.60 to +18.22), one-sided p = 0.1499 \
 (paired bootstrap, 1000 resamples)
 

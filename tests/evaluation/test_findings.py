@@ -377,8 +377,7 @@ def test_counts_are_those_of_the_quoted_string_in_all_sentences() -> None:
     many, references = GOOD * 14, REFERENCES * 14
     hypotheses = [f"{line} ###" if number % 3 else line for number, line in enumerate(many)]
     finding = find_findings(hypotheses, [[line] for line in references], has_index=True)[0]
-    count = sum(line.endswith(" ###") for line in hypotheses[:2000])
-    assert finding.message.startswith(f"{count:,} of 2,000 hypotheses end with ' ###', and no references do, as in ")
+    assert finding.message.startswith("1,333 of 2,000 hypotheses end with ' ###', and no references do, as in ")
 
 
 @pytest.mark.parametrize(("share", "is_warning"), [(0.2, False), (0.5, True)])
@@ -395,10 +394,10 @@ def test_a_group_has_findings_of_its_own_if_it_has_100_sentences() -> None:
         evaluator.start({"news": None, "talks": None})
         labels = ["de"] * size + ["fr"] * 400
         hypotheses = [f"{line} ¤" if label == "de" else line for label, line in zip(labels, REFERENCES * 4)]
+        evaluator.update(hypotheses, (REFERENCES * 4)[: len(labels)], group=labels, index=range(len(labels)))
+        evaluator.update(REFERENCES, REFERENCES, group=["de"] * 150, index=range(150), dataloader_idx=1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            evaluator.update(hypotheses, (REFERENCES * 4)[: len(labels)], group=labels, index=range(len(labels)))
-            evaluator.update(REFERENCES, REFERENCES, group=["de"] * 150, index=range(150), dataloader_idx=1)
             findings = evaluator.finish(0).findings
         places = {finding.where for finding in findings if "¤" in finding.message}
         assert places <= {"news", "news/de"}
@@ -417,12 +416,10 @@ def test_samples_and_the_order_of_batches_change_no_finding() -> None:
             for batch in batches:
                 preds, target = [hypotheses[number] for number in batch], [references[number] for number in batch]
                 evaluator.update(preds, target, index=batch)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with pytest.warns(UserWarning, match="</s>"):
                 findings = evaluator.finish(0).findings
             expected = expected or findings
-            assert findings == expected
-    assert expected
+            assert findings == expected != []
 
 
 def find_in_processes(parts: Sequence[Sequence[int]]) -> list[Finding]:
@@ -442,18 +439,16 @@ def test_findings_do_not_depend_on_processes() -> None:
     numbers = range(2400)
     expected = find_in_processes([numbers])
     assert expected[0].message.startswith("1,000 of 2,000 hypotheses end with ' </s>'")
-    for processes in (2, 3):
-        size = len(numbers) // processes
+    for processes, size in ((2, 1200), (3, 800)):
         strided = [numbers[rank::processes] for rank in range(processes)]
-        contiguous = [numbers[rank * size : (rank + 1) * size] for rank in range(processes)]
-        for parts in (strided, contiguous, contiguous[::-1]):
+        contiguous = [numbers[start : start + size] for start in range(0, 2400, size)]
+        for parts in (strided, contiguous[::-1]):
             assert find_in_processes(parts) == expected
 
 
 def test_ids_that_nothing_decodes_have_no_findings_unless_all_are_empty() -> None:
-    ids = [[number, 7, 8, 9] for number in range(150)]
+    ids, begun = [[number, 7, 8, 9] for number in range(150)], [[2, 7, 8, 9]] * 150
     assert evaluate(ids, ids, size=150)[0].findings == []
-    begun = [[2, *line] for line in ids]
     [finding] = evaluate(begun, ids, metric=CorpusBLEU(eos_id=2), size=150)[0].findings
     assert finding.message.startswith("150 of 150 hypotheses are empty.")
 
