@@ -599,7 +599,7 @@ def find_remedy(found: OneSided, kind: str) -> str:
             return name
     if found.verb == "contain":
         return "one-sided words" if kind in ("word", "letter") else "one-sided symbols"
-    return "one-sided ends" if any(map(str.isalpha, found.feature)) else "one-sided symbols"
+    return "one-sided ends" if any(map(str.isalnum, found.feature)) else "one-sided symbols"
 
 
 def quote(found: OneSided, lines: Sequence[str]) -> OneSided:
@@ -979,17 +979,18 @@ def find_limit(texts: Texts) -> Iterator[Finding]:
     """
     size = len(texts)
     for side, lines in texts.sides.items():
-        words = [line.split() for line in lines]
-        for unit, measured in (("words", words), ("characters", lines)):
-            lengths = [len(text) for text in measured]
-            longest = max(lengths)
+        others = texts.sides[OTHER[side]]
+        for unit, count_units in (("words", lambda text: len(text.split())), ("characters", len)):
+            lengths, of_others = [*map(count_units, lines)], [*map(count_units, others)]
+            longest, longest_other = max(lengths), max(of_others)
             count = lengths.count(longest)
             below = max(lengths.count(longest - 1), lengths.count(longest - 2))  # lengths of whole texts become rarer
             if longest < 6 or count < texts.least("few") or count <= 3 * below or count > 0.91 * size:
                 continue
-            shorter = 0
-            for line, other, length in zip(lines, texts.sides[OTHER[side]], lengths):
-                shorter += length == longest and len(other) > len(line) + 5
+            cut = [number for number, length in enumerate(lengths) if length == longest]
+            if 2 * sum(of_others[number] == longest_other for number in cut) > count:  # sentences of one pattern
+                continue
+            shorter = sum(len(others[number]) > len(lines[number]) + 5 for number in cut)
             if 2 * shorter > count or count > 10 * below > 0:
                 statement = f"{side} have {longest} {unit}, and none has more, as if a limit cut them"
                 yield say("limit", count, size, statement)
