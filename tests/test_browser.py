@@ -88,7 +88,7 @@ def check_sentences(page: Page, board: str) -> None:
     table = page.locator("table").first
     table.wait_for(timeout=TIMEOUT)
     header = [cell.inner_text() for cell in table.locator("th").all()]
-    assert header == ["no.", "bleu", "chrf", "source, hypothesis, references"]
+    assert header == ["index", "bleu", "chrf", "source, hypothesis, references"]
     first = page.locator("td:has(code):not(:has(td))").first  # TensorBoard puts the table into another one
     assert [label.inner_text() for label in first.locator("code").all()] == ["src", "hyp", "ref"]
     weights = first.locator("strong").evaluate_all("words => words.map(word => getComputedStyle(word).fontWeight)")

@@ -84,7 +84,7 @@ def test_train_translation_prints_its_score_and_writes_logs_and_checkpoints(
     assert (ROOT / page[1]).is_file()
     events = next((tmp_path / "runs").rglob("events.out.tfevents.*"))
     (table,) = read_events(events.parent).Tensors("test_worst/text_summary")
-    in_tensorboard = re.findall(r"<pre> *(\d+)", table.tensor_proto.string_val[0].decode())
+    in_tensorboard = re.findall(r"<pre> *(\d+)</pre>", table.tensor_proto.string_val[0].decode())
     assert re.findall(r"^ +#(\d+) ", printed, re.MULTILINE) == in_tensorboard[:2]
     assert list((tmp_path / "runs").rglob("*.ckpt"))
     assert list((tmp_path / "runs").rglob("results.html"))
