@@ -176,8 +176,7 @@ def say(name: str, count: int, size: int, statement: str, *, is_note: bool = Fal
         '2,000 of 2,000 hypotheses equal their reference. Are the references scored against themselves?'
     """
     message = f"{count:,} of {size:,} {statement}. {REMEDIES[name]}"
-    is_warning = not is_note and name not in NOTES
-    return Finding(name.split()[0], message, is_warning=is_warning)
+    return Finding(name.split()[0], message, is_warning=not is_note and name not in NOTES)
 
 
 def describe_findings(findings: Iterable[Finding], title: str = "What stands out") -> list[Block]:
@@ -308,8 +307,7 @@ def list_sequences(text: str, length: int) -> set[str]:
         >>> sorted(list_sequences("a cat", 4)), list_sequences("a", 4)
         ([' cat', 'a ca'], {'a'})
     """
-    count = max(1, len(text) - length + 1)
-    return {text[start : start + length] for start in range(count)}
+    return {text[start : start + length] for start in range(max(1, len(text) - length + 1))}
 
 
 def measure_likeness(pairs: Iterable[tuple[str, str]]) -> float:
