@@ -224,6 +224,9 @@ _BEGINNINGS = {
     rb"\xfe\xff": ("is UTF-16", "iconv -f UTF-16 -t UTF-8 {0} > NEW"),
     rb"\x1f\x8b": ("is compressed", "gunzip {0}"),
     rb"PK\x03\x04": ("is an archive", "unzip {0}"),
+    rb"BZh[1-9]": ("is compressed", "bunzip2 {0}"),
+    rb"\xfd7zXZ": ("is compressed", "unxz {0}"),
+    rb"\(\xb5/\xfd": ("is compressed", "unzstd {0}"),
 }
 """What a file is whose first bytes match, and how to convert it."""
 

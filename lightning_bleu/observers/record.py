@@ -21,6 +21,7 @@ from lightning_bleu.observers.recorded import (
     FORMAT,
     SCORES,
     SENTENCES,
+    check_form,
     find_validations,
     name_folder,
     name_run,
@@ -68,8 +69,9 @@ class Record:
         """Create the folder of a stage, and remove what killed runs have left there; see :func:`name_folder`.
 
         Raises:
-            ValueError: if it cannot be created, or if files cannot be written there.
+            ValueError: if it cannot be created, if files cannot be written there, or for a record of another form.
         """
+        check_form(self.folder)
         folder = name_folder(self.folder, *names)
         try:
             folder.mkdir(parents=True, exist_ok=True)

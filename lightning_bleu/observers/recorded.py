@@ -22,6 +22,7 @@ SCORES = "scores.json"
 SENTENCES = "sentences.jsonl"
 """The file with the sentences of a loader, in its folder."""
 _VALIDATION = re.compile(r"step-(\d{7,})(?:-(\d+))?")
+_OLD_FILE = re.compile(r"scores\.jsonl|step-\d{7,}(-\d+)?\.txt")
 _MAX_NAME = 100
 """The maximum number of bytes of the name of a folder; longer ones are cut, and get a checksum."""
 
@@ -107,9 +108,10 @@ def find_run(folder: Path) -> Path:
 
     Raises:
         FileNotFoundError: if there is none.
-        ValueError: if there are several.
+        ValueError: if it has another form, or if there are several.
     """
     for candidate in (folder / "translations", folder):
+        check_form(candidate)
         validations = {path.parent: path for path in find_validations(candidate)}
         runs = sorted({_find_root(path, candidate) for path in validations.values()})
         if len(runs) > 1:
@@ -127,6 +129,13 @@ def _find_root(validation: Path, folder: Path) -> Path:
         return folder
     names = validation.relative_to(folder).parts
     return folder.joinpath(*names[: names.index(stage)]) if stage in names else folder
+
+
+def check_form(folder: Path) -> None:
+    """Raise a ValueError for a record of an earlier form, which had no folders for validations."""
+    for path in (*folder.glob("*"), *folder.glob("*/step-*.txt")):
+        if _OLD_FILE.fullmatch(path.name) and path.is_file():
+            raise ValueError(f"{str(folder)!r} has a record of an earlier version ({path.name}), which cannot be read")
 
 
 def find_validation(folder: Path) -> Path:

@@ -465,6 +465,16 @@ def test_a_pipe_is_not_read(name: str, tmp_path: Path) -> None:
         compare_systems({"a": tmp_path / PLACE})
 
 
+@pytest.mark.parametrize("old", ["scores.jsonl", "val/step-0000500.txt", "step-0000500-2.txt"])
+def test_a_record_of_the_old_form_is_an_error(old: str, tmp_path: Path) -> None:
+    (tmp_path / old).parent.mkdir(exist_ok=True)
+    (tmp_path / old).touch()
+    calls: list[Any] = [lambda: read_run(tmp_path), lambda: compare_systems({"a": tmp_path})]
+    for call in (*calls, Evaluator(translations=tmp_path).start):
+        with pytest.raises(ValueError, match=r"has a record of an earlier version .*, which cannot be read"):
+            call()
+
+
 # Folders
 
 
