@@ -17,9 +17,8 @@ from PIL import Image
 from playwright.sync_api import FloatRect, Locator, Page
 
 from lightning_bleu.compare import compare_systems
-from tests.helpers.browser import open_browser
+from tests.helpers.browser import TIMEOUT, open_browser, open_page, serve
 from tests.helpers.pages import run_page
-from tests.test_browser import TIMEOUT, open_page, serve
 
 DOCS = Path(__file__).parent
 CHARTS = "#custom_scalars&_smoothingWeight=0"

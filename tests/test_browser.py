@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page
 
-from tests.helpers.browser import MARKS, open_browser
+from tests.helpers.browser import MARKS, TIMEOUT, open_browser, open_page, serve
 from tests.helpers.examples import EXAMPLES, load_example, run_script
 from tests.helpers.lightning import read_events
 
-TIMEOUT = 60_000
-"""Milliseconds to wait for something to appear on a page."""
-
 pytestmark = [*MARKS, pytest.mark.long]
-
-
-@contextmanager
-def serve(folder: Path) -> Iterator[str]:
-    """The address of a TensorBoard that shows the logs in a folder."""
-    options = ["--logdir", str(folder), "--port", "0", "--load_fast=false"]
-    command = [sys.executable, "-m", "tensorboard.main", *options]
-    # Not a pipe: TensorBoard would wait for a reader, also to stop.
-    with tempfile.NamedTemporaryFile() as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
-        try:
-            while not (found := re.search(r"http://\S+?:\d+", Path(log.name).read_text())):
-                assert process.poll() is None, Path(log.name).read_text()
-                time.sleep(0.25)
-            yield found[0]
-        finally:
-            process.terminate()
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +35,6 @@ def board(run: Path) -> Iterator[str]:
 def page() -> Iterator[Page]:
     with open_browser() as page:
         yield page
-
-
-def open_page(page: Page, board: str, address: str) -> None:
-    page.goto("about:blank")  # another hash alone would not load the page again
-    page.goto(f"{board}/{address}")
 
 
 def check_scores(page: Page, board: str, run: Path) -> None:
