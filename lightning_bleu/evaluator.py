@@ -29,7 +29,7 @@ from lightning_bleu.core.scoring import EvaluatorMetric
 from lightning_bleu.core.settings import Decoder, Settings, check_integer, to_plain
 from lightning_bleu.evaluation.input.collector import SentenceCollector
 from lightning_bleu.evaluation.input.outputs import CALL, Origin, Output
-from lightning_bleu.evaluation.input.positions import Loader, prepare_loader
+from lightning_bleu.evaluation.input.positions import Loader, count_items, prepare_loader
 from lightning_bleu.evaluation.metrics.passed_metrics import read_metrics
 from lightning_bleu.evaluation.metrics.shared_facts import (
     check_parts,
@@ -385,11 +385,10 @@ class Evaluator:
             is_limited: whether only some batches were validated, so that loaders and groups may be missing.
             may_replace: whether it becomes the new best if it is better.
         """
-
-        def conclude(shares: Sequence[Share]) -> Outcome:
-            return self._conclude(started, shares, is_trial, is_limited, may_replace)
-
-        return exchange(started.collector.close, conclude)
+        return exchange(
+            started.collector.close,
+            lambda shares: self._conclude(started, shares, is_trial, is_limited, may_replace),
+        )
 
     def publish(
         self,
@@ -463,8 +462,18 @@ class Evaluator:
         loaders = []
         for name, dataloader in zip_longest(plan.names, plan.dataloaders):
             labels = self.options.labels_of(name or plan.dataset, named)
-            is_recorded = self.record is not None
-            loaders.append(Loader(name, reading, dataloader, plan.origin, order_needed_by, labels, is_recorded))
+            loaders.append(
+                Loader(
+                    name,
+                    reading,
+                    dataloader,
+                    plan.origin,
+                    order_needed_by,
+                    labels,
+                    is_recorded=self.record is not None,
+                    item_count=count_items(dataloader),
+                )
+            )
         return loaders
 
     def _conclude(

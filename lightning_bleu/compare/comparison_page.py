@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lightning_bleu.core.clean import to_line
-from lightning_bleu.core.scoring import describe_directions, format_in_unit
+from lightning_bleu.core.scoring import describe_directions, format_in_unit, format_range
 from lightning_bleu.evaluation.texts.findings import describe_findings
 from lightning_bleu.observers.samples import label_references
 from lightning_bleu.views.blocks import (
@@ -28,7 +28,6 @@ from lightning_bleu.views.marks import mark_words
 
 if TYPE_CHECKING:
     from lightning_bleu.compare.comparison import Change, ChangeCounts, Comparison
-    from lightning_bleu.core.significance import Interval, PairedTest
 
 _MAX_IN_TITLE = 3
 """The number of compared systems up to which a title names them."""
@@ -112,7 +111,7 @@ def _score_table(comparison: Comparison) -> Table:
         directions[metric] = comparison.rows[metric][comparison.baseline].scorer.higher_is_better
         score = format_in_unit(baseline.score, baseline.percent)
         if len(comparison.systems) == 1:
-            rows.append([metric, score, _format_ends(baseline)])
+            rows.append([metric, score, format_range(baseline.low, baseline.high, baseline.percent)])
             continue
         rows += [[metric], [comparison.baseline, score, "", Cell("baseline", "quiet"), "", ""]]
         rows += [_compared_row(comparison, metric, system) for system in comparison.systems[1:]]
@@ -131,14 +130,10 @@ def _compared_row(comparison: Comparison, metric: str, system: str) -> list[Tabl
     score = format_in_unit(test.score_a, test.percent)
     difference = format_in_unit(test.difference, test.percent, "+")
     reach = max(max(abs(other.low), abs(other.high)) for other in comparison.tests[metric].values())
-    interval = Range(_format_ends(test, "+"), test.difference, test.low, test.high, (-reach, reach), tone)
+    shown = format_range(test.low, test.high, test.percent, "+")
+    interval = Range(shown, test.difference, test.low, test.high, (-reach, reach), tone)
     p_value = f"{comparison.p_values(metric)[system]:.4f}"
     return [system, score, difference, Cell(word, tone), interval, p_value]
-
-
-def _format_ends(interval: Interval | PairedTest, sign: str = "") -> str:
-    low, high = (format_in_unit(end, interval.percent, sign) for end in (interval.low, interval.high))
-    return f"{low} to {high}"
 
 
 def _change_table(counts: Mapping[str, ChangeCounts], metric: str, *, has_direction: bool) -> Table:
@@ -158,19 +153,13 @@ def _changed_sentences(
 ) -> list[Block]:
     """At most `examples` sentences that a system translates better than the baseline, and as many that got worse."""
     changes = comparison.changed(metric, system, examples)
-    improved = [_to_example(comparison, metric, system, change) for change in changes.improved]
-    worsened = [_to_example(comparison, metric, system, change) for change in changes.worsened]
     blocks: list[Block] = [Heading(f"{system} against {comparison.baseline}")]
-    blocks.append(
-        Examples(
-            f"Improved most: {len(improved)} of {counts.improved:,}", improved, f"By {metric}. #0 is the first line."
-        )
-    )
-    blocks.append(
-        Examples(
-            f"Got worse most: {len(worsened)} of {counts.worsened:,}", worsened, f"By {metric}. #0 is the first line."
-        )
-    )
+    for title, found, count in (
+        ("Improved most", changes.improved, counts.improved),
+        ("Got worse most", changes.worsened, counts.worsened),
+    ):
+        items = [_to_example(comparison, metric, system, change) for change in found]
+        blocks.append(Examples(f"{title}: {len(items)} of {count:,}", items, f"By {metric}. #0 is the first line."))
     return blocks
 
 

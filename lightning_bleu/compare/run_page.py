@@ -16,7 +16,7 @@ from lightning_bleu.compare.recorded_validations import (
 )
 from lightning_bleu.compare.systems import compare_texts
 from lightning_bleu.compare.texts import read_systems
-from lightning_bleu.core.scoring import describe_directions, format_in_unit
+from lightning_bleu.core.scoring import describe_directions, format_in_unit, format_range
 from lightning_bleu.evaluation.texts.findings import describe_findings
 from lightning_bleu.observers.recorded import name_run
 from lightning_bleu.views.blocks import Block, Cell, Chart, Heading, Note, Point, Table, TableCell, View
@@ -68,9 +68,7 @@ def _describe_best(keys: Sequence[str], best: Mapping[str, RecordedValidation | 
         if validation is not None:
             score, interval = _format_score(validation, key), validation.scores[key]["interval"]
             if interval is not None:
-                percent = validation.scores[key]["percent"]
-                low, high = format_in_unit(interval["low"], percent), format_in_unit(interval["high"], percent)
-                score += f" ({low} to {high})"
+                score += f" ({format_range(interval['low'], interval['high'], validation.scores[key]['percent'])})"
             entries.append(f"{key} {score} at step {validation.step:,}")
     return f"Best: {'; '.join(entries)}." if entries else ""
 

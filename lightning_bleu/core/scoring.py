@@ -280,6 +280,16 @@ def format_in_unit(value: float, percent: bool | None, sign: str = "") -> str:
     return f"{value:{sign}.{digits}f}"
 
 
+def format_range(low: float, high: float, percent: bool | None, sign: str = "") -> str:
+    """Two scores as text; see :func:`format_in_unit`.
+
+    Example:
+        >>> format_range(20.5, 25, percent=True)
+        '20.50 to 25.00'
+    """
+    return f"{format_in_unit(low, percent, sign)} to {format_in_unit(high, percent, sign)}"
+
+
 def describe_directions(directions: Mapping[str, bool | None]) -> str:
     """What is better, a higher or a lower score, by the name of the score; None if neither is.
 

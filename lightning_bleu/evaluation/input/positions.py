@@ -72,6 +72,12 @@ def length_of(items: Any) -> int | None:
     return None
 
 
+def count_items(dataloader: Any) -> int | None:
+    """The number of items of the dataset of a loader; None if that is unknown, as for a stream."""
+    dataset = getattr(dataloader, "dataset", None)
+    return None if isinstance(dataset, data.IterableDataset) else length_of(dataset)
+
+
 def number_sentences(items: IntArray, rows: IntArray) -> IntArray:
     """The positions of sentences: that of the item of each, and below it, its number in its row.
 
@@ -252,6 +258,7 @@ class Loader:
         order_needed_by: the option that needs the order of the sentences, for error messages; empty if none does.
         labels: the labels of the groups that are scored; None for all sentences.
         is_recorded: whether its sentences are written to files.
+        item_count: the number of items of its dataset; None if that is unknown.
     """
 
     name: str
@@ -261,6 +268,7 @@ class Loader:
     order_needed_by: str = ""
     labels: Collection[str] | None = None
     is_recorded: bool = False
+    item_count: int | None = None
 
     @property
     def is_ignored(self) -> bool:

@@ -5,7 +5,6 @@ Only process 0 has them, and nothing here knows of other processes.
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -336,11 +335,7 @@ def _join_loader(
 
 def _describe_scope(loader: Loader, identity: Tensor) -> str:
     """How many sentences were scored, if the dataset has more; and how many references differ, if they repeat much."""
-    dataset = getattr(loader.dataloader, "dataset", None)
-    total = 0  # unknown
-    if not isinstance(dataset, IterableDataset):
-        with contextlib.suppress(TypeError, NotImplementedError):
-            total = len(dataset)  # type: ignore[arg-type]
+    total = loader.item_count or 0
     count, different = len(identity), len(packed_rows.checksums_of(identity).unique())  # type: ignore[no-untyped-call]
     scope = f"{count:,} of {total:,} sentences" if count < total else ""
     if count >= 10 and 2 * different <= count:

@@ -22,6 +22,7 @@ from lightning_bleu.core.scoring import (
     Scorer,
     describe_directions,
     format_in_unit,
+    format_range,
 )
 from lightning_bleu.core.significance import Interval, PairedTest, Verdict
 from lightning_bleu.evaluation.names import MEAN, Name, Naming
@@ -186,13 +187,11 @@ def _cells(result: Result) -> dict[str, TableCell]:
     cells: dict[str, TableCell] = {"score": format_in_unit(result.score, percent)}
     interval, test = result.interval, result.comparison
     if interval is not None:
-        low, high = format_in_unit(interval.low, percent), format_in_unit(interval.high, percent)
-        cells[f"{100 * interval.confidence:g}% interval"] = f"{low} to {high}"
+        cells[f"{100 * interval.confidence:g}% interval"] = format_range(interval.low, interval.high, percent)
     if test is not None:
         difference = format_in_unit(test.difference, percent, "+")
-        low, high = format_in_unit(test.low, percent, "+"), format_in_unit(test.high, percent, "+")
         title = f"against the best before ({100 * test.confidence:g}% interval)"
-        cells[title] = f"{difference} ({low} to {high})"
+        cells[title] = f"{difference} ({format_range(test.low, test.high, percent, '+')})"
         cells["one-sided p"] = f"{test.p_value:.4f}"
         if result.verdict is not None:
             cells["verdict"] = result.verdict.word
@@ -458,7 +457,8 @@ def name_numbers(scored: Sequence[Scored], naming: Naming, parts: bool | Sequenc
         result = score.result
         values = {"": result.score}
         for component in result.components:
-            if component.is_default if parts is True else component.name in (parts or ()):
+            is_named = not isinstance(parts, bool) and component.name in parts
+            if is_named or (parts is True and component.is_default):
                 values[component.name] = component.value
         values |= result.statistics()
         for detail, value in values.items():
