@@ -100,7 +100,7 @@ REMEDIES = {
     "both-sides ends": "They count as right: remove them from both sides.",
     "order": "Is the order the same? Is a line missing?",
     "repeats of sentences": "Count each once, or intervals are too narrow.",
-    "repeats of hypotheses": "Are they those of one batch? Pass all references of a sentence in one list.",
+    "repeats of hypotheses": "Do they come from one batch? Pass all references of a sentence in one list.",
     "limit": "Set max_new_tokens above the longest reference, and do not truncate references.",
     "loops": "Early in training, wait. Later, put the end into the labels, and set eos_id.",
     "same-output empty": "Look at the ids: do they begin with the end of a sentence?",
