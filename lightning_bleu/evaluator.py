@@ -215,7 +215,7 @@ class Evaluator:
 
         Args:
             loaders: the loader, a list of loaders, or a dict of them by name. With several processes, their samplers
-                tell the positions of the sentences, unless these have an ``index``.
+                tell which sentence is which, unless these have an ``index``.
             stage: ``"val"`` or ``"test"``.
 
         Raises:
@@ -252,11 +252,11 @@ class Evaluator:
 
         Args:
             preds, target, sample_mask: see :meth:`CorpusBLEU.update`.
-            index: the position of each sentence in its dataset, from 0, shape ``(sentences,)``. A position counts once;
+            index: the number of each sentence in its dataset, from 0, shape ``(sentences,)``. An index counts once;
                 with a `group`, once per label.
             source: the source sentences, as strings, or as ids, which are decoded like the hypotheses.
             group: a label per sentence, such as its language, for a score per group.
-            id: a string or an integer per sentence, which is recorded and shown, but is no position.
+            id: a string or an integer per sentence, which is recorded and shown, but is no index.
             batch_idx: the number of the batch in its loader, if some batches are skipped; counted when None.
             dataloader_idx: the number of its loader.
             columns: what functions take besides, a value per sentence; see :class:`FunctionMetric`.

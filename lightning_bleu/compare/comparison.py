@@ -135,7 +135,7 @@ class Comparison(Viewable):
 
     @property
     def max_p_value(self) -> float:
-        """A difference is clear if its adjusted, one-sided p-value is below this one."""
+        """A difference is clear only if its adjusted p-value is below this one, and its interval excludes 0."""
         return max_p_value(self.confidence)
 
     @property

@@ -167,7 +167,8 @@ class Sample:
         ['the cat sat on a mat']
 
     Attributes:
-        index: its position in the dataset, from 0: what the step returned as ``"index"``, or else its place.
+        index: its index in the dataset, from 0: what the step returned as ``"index"``, or else its number among the
+            scored ones. In comparisons and the page of a run, its line in the files.
         lines: the hypothesis and then its references, with their tokens. Of very long texts, they have the beginning.
         source: the source sentence; None if the step returned none.
         scores: its scores by name, in the unit of the score of the corpus.

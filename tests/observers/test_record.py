@@ -221,19 +221,21 @@ def test_other_results_of_a_step_get_the_next_number_and_the_same_write_nothing(
     assert names_in(tmp_path / "val")[-1] == "step-0000500-4"
 
 
+@pytest.mark.filterwarnings("ignore:.*special tokens")
 def test_a_loader_that_was_not_validated_again_keeps_its_scores_and_a_mean_is_the_last_that_was_logged(
     tmp_path: Path,
 ) -> None:
-    for names, hypotheses in ((["news", "talks"], "a b c d"), (["news"], "a b c x"), (["talks"], "x")):
+    for names, hypotheses in ((["news", "talks"], "a b c d </s>"), (["news"], "a b c x"), (["talks"], "x")):
         evaluator = Evaluator({"bleu": CorpusBLEU(max_order=1)}, translations=tmp_path, confidence=0.9)
         evaluator.start(dict.fromkeys(names))
         for number in range(len(names)):
-            evaluator.update([hypotheses], ["a b c d"], dataloader_idx=number)
+            evaluator.update([hypotheses] * 4, ["a b c d"] * 4, dataloader_idx=number)
         evaluator.finish(500)
         (validation,) = read_run(tmp_path).validations
         last = {key: line["score"] for key, line in validation.scores.items()}
         if names == ["news"]:
-            assert last == {"val_bleu/talks": 1, "val_bleu/news": 0.75, "val_bleu": 0.75}
+            assert last == {"val_bleu/talks": 0.5, "val_bleu/news": 0.75, "val_bleu": 0.75}
+            assert [finding.where for finding in validation.findings] == ["talks"]
             assert validation.scores["val_bleu"]["mean_of"] == ["val_bleu/news"]
     assert last == {"val_bleu/news": 0.75, "val_bleu/talks": 0, "val_bleu": 0}
     assert {name: folder.parent.name for name, folder in validation.folders.items()} == {
