@@ -364,8 +364,11 @@ class Evaluator:
         metrics = {name: self.metrics[name] for name in exchange(describe, open_all)}
         is_compared = self.options.compare_to is not None and plan.stage == "val"
         loaders = self._make_loaders(plan, named, shared_reading(metrics, decoder), is_compared=is_compared)
+        shows_texts = self.record is not None or self.options.samples > 0
         max_texts = self._find_max_texts()
-        collector = SentenceCollector(metrics, loaders, self.reserved_names, max_texts, self.warn_once)
+        collector = SentenceCollector(
+            metrics, loaders, self.reserved_names, max_texts, self.warn_once, shows_texts=shows_texts
+        )
         return StartedValidation(plan, naming, metrics, collector, dashboard, is_compared)
 
     def score(

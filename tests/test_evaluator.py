@@ -587,6 +587,15 @@ def csv_rows(path: Path) -> list[dict[str, str]]:
         return [*csv.DictReader(file)]
 
 
+@pytest.mark.parametrize("samples", [0, 1])
+def test_empty_ids_of_some_batches_are_no_finding(samples: int) -> None:
+    evaluator = Evaluator(CorpusBLEU(eos_id=2), samples=samples)
+    evaluator.start()
+    for first in (2, 5):
+        evaluator.update([[first, 7, 8]] * 150, [[number, 7] for number in range(3, 153)])
+    assert evaluator.finish(1).findings == []
+
+
 class Fails:
     """A logger that cannot log anything."""
 

@@ -383,13 +383,43 @@ def test_a_loop_that_logs_to_the_run_loses_nothing(
     run = wandb.init(dir=tmp_path, mode="offline")
     evaluator = Evaluator(CorpusBLEU(percent=True), loggers=[run], samples=1)
     expected = []
-    for step in range(9):
-        run.log({"loss": step}, **({"step": step} if gives_steps else {}))
+    for step in range(5):
+        options = {"step": step} if gives_steps else {}
+        run.log({"loss": step}, **options)
         if step % 2 == 0:
-            evaluator.start()
-            evaluator.update([*PREDS[: step // 2], *TARGET[step // 2 :]], TARGET)
-            expected.append((step, evaluator.finish(step)["val_bleu"].score))
+            expected.append((step, validate(evaluator, step)))
+            assert validate(evaluator, step, stage="test") == expected[-1][1]
+            run.log({"rate": step}, **options)
     run.finish()
+    rows = read_history(tmp_path)
+    assert [row["loss"] for row in rows if "loss" in row] == [*range(5)]
+    assert [row["rate"] for row in rows if "rate" in row] == [0, 2, 4]
+    for name in ("val_bleu", "test_bleu"):
+        assert [(row["train/global_step"], row[name]) for row in rows if name in row] == expected
+
+
+def validate(evaluator: Evaluator, step: int, stage: str = "val") -> float:
+    """The score of a model that gets worse."""
+    evaluator.start(stage=stage)
+    evaluator.update([*PREDS[: step // 2], *TARGET[step // 2 :]], TARGET)
+    return evaluator.finish(step)[f"{stage}_bleu"].score
+
+
+@pytest.mark.long
+def test_a_loop_that_logs_with_accelerate_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wandb")
+    accelerate = pytest.importorskip("accelerate")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    accelerator = accelerate.Accelerator(cpu=True, log_with="wandb")
+    accelerator.init_trackers("project", init_kwargs={"wandb": {"dir": tmp_path, "mode": "offline"}})
+    run = accelerator.get_tracker("wandb", unwrap=True)
+    evaluator = Evaluator(CorpusBLEU(percent=True), loggers=[run], samples=1)
+    expected = []
+    for step in range(9):
+        accelerator.log({"loss": step}, step=step)
+        if step % 2 == 0:
+            expected.append((step, validate(evaluator, step)))
+    accelerator.end_training()
     rows = read_history(tmp_path)
     assert [row["loss"] for row in rows if "loss" in row] == [*range(9)]
     assert [(row["train/global_step"], row["val_bleu"]) for row in rows if "val_bleu" in row] == expected

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -113,30 +112,28 @@ class LikeWandb(LoggerAdapter):
             self.logger.log_table(key=view.panels[0].tag, columns=columns, data=rows, step=step)
 
 
-_LAST_ROWS: WeakKeyDictionary[Any, tuple[int, bool]] = WeakKeyDictionary()
-"""For each run of W&B, its step after the last validation, and whether the row of that step is complete."""
+_LAST_ROWS: WeakKeyDictionary[Any, tuple[int, int, Set[str] | None]] = WeakKeyDictionary()
+"""For each run of W&B: its step after the last validation, the step of that validation, and the names that were added
+to a row of the user, which is not complete; None if the row was completed."""
 
 
 class WandbRun(LoggerAdapter):
     """A run of W&B itself: a table of the samples, and figures.
 
     W&B drops what is logged for a step below that of the run. So if the user has logged since the last validation,
-    a validation adds to the row of the user, and does not complete it.
+    a validation adds to the row of the user, and does not complete it. Another validation of this step, with other
+    names, adds to the same row.
     """
 
-    @cached_property
-    def _shares_row(self) -> bool:
-        """Whether this validation adds to a row of the user."""
-        step, is_complete = _LAST_ROWS.get(self.logger, (-1, True))
-        shares_row = bool(self.logger.step != step)
-        if not (shares_row or is_complete):
-            self.logger.log({}, commit=True)  # else the numbers of the last validation would be replaced
-        return shares_row
-
     def _log(self, values: Mapping[str, Any], step: int) -> None:
-        is_complete = not self._shares_row
-        self.logger.log({**values, _STEP_IN_WANDB: step}, commit=is_complete)
-        _LAST_ROWS[self.logger] = self.logger.step, is_complete
+        row, last_step, names = _LAST_ROWS.get(self.logger, (-1, step, None))
+        if self.logger.step != row:
+            names = frozenset()
+        elif names is not None and (step != last_step or names & values.keys()):
+            self.logger.log({}, commit=True)  # else the numbers of the last validation would be replaced
+            names = None
+        self.logger.log({**values, _STEP_IN_WANDB: step}, commit=names is None)
+        _LAST_ROWS[self.logger] = self.logger.step, step, None if names is None else names | values.keys()
 
     def log_numbers(self, numbers: Mapping[str, float], step: int) -> None:
         """Log numbers by name, with the step beside them."""

@@ -465,6 +465,10 @@ def test_one_system_has_scores_and_nothing_to_compare_with() -> None:
     assert comparison.tests == {"bleu": {}}
     assert comparison.p_values("bleu") == {}
     assert comparison.intervals["bleu"]["only"].score == corpus_bleu(A, REFERENCES)
+    ended = [f"{line} </s>" for line in A]
+    with pytest.warns(UserWarning, match=r"40 of 40 hypotheses end with ' </s>'"):
+        [finding] = compare_systems({"only": ended}, references=REFERENCES).findings
+    assert finding.where == ""
 
 
 def test_few_sentences_are_warned_about_unless_systems_are_equal() -> None:
@@ -494,6 +498,7 @@ def test_few_sentences_are_warned_about_unless_systems_are_equal() -> None:
         (lambda one: compare(A, B, references=A, metrics={"n": lambda *_: None}), ValueError, "^no metric has scored"),
         (lambda one: compare(A, B, references=A, confidence=95), ValueError, "'confidence' must lie between"),
         (lambda one: compare(record(one, A, metrics=CorpusBLEU(tokenizer=str.split)), B), ValueError, "pass metrics={"),
+        (lambda one: compare(record(one, A, metrics={"n": lambda *_: None}), B), ValueError, "has no score: pass"),
     ],
 )
 def test_an_error_says_what_is_missing(

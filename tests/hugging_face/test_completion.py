@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import re
+import sqlite3
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -250,6 +251,35 @@ def test_an_engine_that_returns_strings_for_rows_of_its_own() -> None:
     odd = [(f"{text} a b c {text[-1]}", f"{text} a b c d") for text in rows[1::2]]
     assert scores["eval_bleu_odd"] == pytest.approx(bleu_of(*map(list, zip(*odd))))
     assert "eval_loss" not in scores
+
+
+def test_a_metric_of_text_to_sql_gets_the_database_of_each_question() -> None:
+    """The databases have 0 to 2 rows. The first answer is wrong."""
+    databases = {}
+    for size in range(3):
+        databases[f"db {size}"] = sqlite3.connect(":memory:")
+        databases[f"db {size}"].execute("CREATE TABLE pet (name)")
+        databases[f"db {size}"].executemany("INSERT INTO pet VALUES (?)", [("cat",)] * size)
+
+    def execution(hypotheses: list[str], references: list[list[str]], db_id: list[str]) -> list[float]:
+        scores = []
+        for hypothesis, [reference], name in zip(hypotheses, references, db_id, strict=True):
+            rows, expected = (databases[name].execute(query).fetchall() for query in (hypothesis, reference))
+            scores.append(float(rows == expected))
+        return scores
+
+    def split(self: Any, inputs: Any) -> Prompts:
+        names = [f"db {number % 3}" for number in inputs["db_id"]]
+        target = ["SELECT count(*) FROM pet"] * len(names)
+        return Prompts({"texts": inputs["texts"]}, target, columns={"db_id": names})
+
+    def complete(self: Any, prompts: Prompts) -> list[str]:
+        return [f"SELECT {number % 3 if number else 1}" for number in prompts.inputs["texts"]]
+
+    evaluator, args = Evaluator({"execution": execution}), {"remove_unused_columns": False}
+    trainer = make_trainer([*range(9)], evaluator=evaluator, args=args, split=split, complete=complete)
+    trainer.data_collator = lambda numbers: {"texts": numbers, "db_id": numbers}
+    assert trainer.evaluate()["eval_execution"] == pytest.approx(8 / 9)
 
 
 @pytest.mark.parametrize("skipped", [{0, 1, 2, 3}, {1}])

@@ -14,7 +14,7 @@ import torch
 
 from lightning_bleu.core import packed_rows
 from lightning_bleu.core.batch import Sentence
-from lightning_bleu.core.forms import IntArray
+from lightning_bleu.core.forms import Ids, IntArray
 from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.scoring import EvaluatorMetric
 from lightning_bleu.evaluation.input.outputs import Output, ReadOutput, check_given, read_output
@@ -114,6 +114,7 @@ class SentenceCollector:
         max_texts: of how many sentences of each loader process 0 needs the texts, the first ones; of all if a metric
             scores the texts of the whole corpus.
         warn: warns about likely mistakes.
+        shows_texts: whether texts are shown or written. Else they are only examined, and ids are not made into text.
 
     Attributes:
         loaders: see above.
@@ -127,6 +128,8 @@ class SentenceCollector:
         reserved: Collection[str],
         max_texts: int,
         warn: WarnOnce,
+        *,
+        shows_texts: bool = True,
     ) -> None:
         self.loaders = loaders
         self._metrics = metrics
@@ -139,6 +142,7 @@ class SentenceCollector:
         self._max_sent = sys.maxsize if any(metric.corpus_level for metric in metrics.values()) else max_texts
         scores_texts = any(metric.columns == 0 for metric in metrics.values())
         self._max_kept = sys.maxsize if scores_texts else max_texts
+        self._keeps_ids = shows_texts or scores_texts
         self._warn = warn
 
     def update(self, output: Output, batch_idx: int | None = None, dataloader_idx: int = 0) -> None:
@@ -186,7 +190,8 @@ class SentenceCollector:
         self._warn.about_all(read.batch.mistakes)
 
         # What changes
-        local.keep_texts(read, self._max_kept)
+        if self._keeps_ids or not _has_ids(read):
+            local.keep_texts(read, self._max_kept)
         local.blocks.append(rows)
         local.row_count += read.batch.sentence_count
         local.batch_count += 1
@@ -240,6 +245,12 @@ class SentenceCollector:
             if key in self._sent_keys or isinstance(value, str | int | float):
                 sent[key] = value
         return sentence._replace(columns=sent)
+
+
+def _has_ids(read: ReadOutput) -> bool:
+    """Whether hypotheses are ids that nothing decodes. If all are empty, that is worth a finding."""
+    segments = read.batch.segments
+    return isinstance(segments, Ids) and bool(segments.ragged.lengths[: read.batch.sentence_count].any())
 
 
 def _count(metrics: Mapping[str, EvaluatorMetric], read: ReadOutput, labels: Mapping[str, int]) -> torch.Tensor:

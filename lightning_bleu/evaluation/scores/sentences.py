@@ -110,7 +110,8 @@ class Sentences:
         """
         texts = self.texts[:MAX_EXAMINED]
         has_ids = packed_rows.count_inputs(self.identity).ids > 0  # which nothing decodes
-        if has_ids and any(sentence.hypothesis for sentence in texts):
+        is_complete = len(texts) == min(len(self), MAX_EXAMINED)
+        if has_ids and (not is_complete or any(sentence.hypothesis for sentence in texts)):
             texts = []
         examined = {where: texts}
         for label in sorted(self.groups):
