@@ -53,7 +53,7 @@ class RunRecords:
                     metrics[recorded["metric"]] = _rebuild_metric(recorded)
         if left_out:
             names = list(dict.fromkeys(left_out))
-            self._warn(f"The record has scores of {names}, which are not compared: pass compare_systems metrics=...")
+            self._warn(f"The record has scores of {names}, which are not compared: pass them as metrics= in Python")
         return metrics or {
             "bleu": BLEUScorer(BLEUSettings.from_options(percent=True)),
             "chrf": CHRFScorer(CHRFSettings.from_options(percent=True)),

@@ -718,7 +718,7 @@ def find_nearer(few: Texts) -> Iterator[Finding]:
     for name, changed in changed_pairs.items():
         after = measure_likeness(changed)
         # Without spaces, all texts are a little nearer; a text of few characters also reversed
-        if after > before + 0.08:
+        if after > before + 0.08 and after > 1.25 * before:
             statement = f"hypotheses were compared, and are nearer to their references {name}"
             yield say("nearer", len(pairs), len(few), f"{statement}: {after:.0%} instead of {before:.0%}")
 
