@@ -280,6 +280,8 @@ def test_a_metric_of_text_to_sql_gets_the_database_of_each_question() -> None:
     trainer = make_trainer([*range(9)], evaluator=evaluator, args=args, split=split, complete=complete)
     trainer.data_collator = lambda numbers: {"texts": numbers, "db_id": numbers}
     assert trainer.evaluate()["eval_execution"] == pytest.approx(8 / 9)
+    for database in databases.values():
+        database.close()
 
 
 @pytest.mark.parametrize("skipped", [{0, 1, 2, 3}, {1}])

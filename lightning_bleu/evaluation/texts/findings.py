@@ -239,7 +239,7 @@ class Texts:
         references = [re.sub(r"\W", "", right.lower()) for _, right in self.compared]
         nearness = measure_likeness(zip(hypotheses, references))
         crossed = measure_likeness(zip(hypotheses, references[1:]))
-        return nearness if nearness > 2 * crossed else 0.0  # sentences of one topic share some words
+        return nearness if nearness > 0.02 + 1.5 * crossed else 0.0  # sentences of one topic share some words
 
     def pick(self, numbers: Collection[int], limit: int) -> Texts:
         """Some sentences without the middle of long texts."""
@@ -733,15 +733,15 @@ def find_lost_words(few: Texts) -> Iterator[Finding]:
     """
     if len(few) < MIN_DIFFERING:
         return
+    words = {side: [line.split() for line in lines] for side, lines in few.sides.items()}
     for name, end, beside in (("first", 0, 1), ("last", -1, -2)):
-        for side, lines in few.sides.items():
+        for side, other in OTHER.items():
             lost = []
-            for line, other in zip(lines, few.sides[OTHER[side]]):
-                words, of_other = line.split(), other.split()
-                if min(len(words), len(of_other)) <= 2 or any(map(str.isdigit, of_other[end])):  # unlike ids
+            for left, right in zip(words[side], words[other]):
+                if min(len(left), len(right)) <= 2 or any(map(str.isdigit, right[end])):  # unlike ids
                     continue
-                if words[end] == of_other[beside] != of_other[end]:
-                    lost.append(of_other[end])
+                if left[end] == right[beside] != right[end]:
+                    lost.append(right[end])
             if len(lost) >= few.least("lost") and len(set(lost)) > 3:
                 statement = f"{side} lack the {name} word of the other side, and have the one beside it"
                 yield say("nearer words", len(lost), len(few), statement)
@@ -982,13 +982,13 @@ def find_limit(texts: Texts) -> Iterator[Finding]:
             longest, longest_other = max(lengths), max(of_others)
             count = lengths.count(longest)
             below = max(lengths.count(longest - 1), lengths.count(longest - 2))  # lengths of whole texts become rarer
-            if longest < 6 or count < texts.least("few") or count <= 3 * below:
+            if longest < 6 or count < texts.least("few") or count <= 3 * below or count > 0.91 * size:
                 continue
             cut = [number for number, length in enumerate(lengths) if length == longest]
             if 2 * sum(of_others[number] == longest_other for number in cut) > count:  # sentences of one pattern
                 continue
             shorter = sum(len(others[number]) > len(lines[number]) + 5 for number in cut)
-            if 2 * shorter > count:
+            if 2 * shorter > count or count > 10 * below > 0:
                 statement = f"{side} have {longest} {unit}, and none has more, as if a limit cut them"
                 yield say("limit", count, size, statement)
                 break
@@ -1088,5 +1088,6 @@ def find_vocabulary(texts: Texts) -> Iterator[Finding]:
     known = set(of_references)
     count = sum(word in known for word in words)
     are_long = min(len(words), len(of_references)) >= 4 * max(len(texts), 100)  # unlike names and yes or no
-    if are_long and 10 * count < len(words):
+    has_spaces = sum(map(len, known)) < 12 * len(known)
+    if are_long and has_spaces and 10 * count < len(words):
         yield say("vocabulary", count, len(words), "words of hypotheses are in a reference")
