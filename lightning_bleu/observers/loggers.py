@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -112,28 +112,28 @@ class LikeWandb(LoggerAdapter):
             self.logger.log_table(key=view.panels[0].tag, columns=columns, data=rows, step=step)
 
 
-_LAST_ROWS: WeakKeyDictionary[Any, tuple[int, int, Set[str] | None]] = WeakKeyDictionary()
-"""For each run of W&B: its step after the last validation, the step of that validation, and the names that were added
-to a row of the user, which is not complete; None if the row was completed."""
+_LAST_ROWS: WeakKeyDictionary[Any, tuple[int, int, bool]] = WeakKeyDictionary()
+"""For each run of W&B: its step after the last validation, the step of that validation, and whether its row is
+complete."""
 
 
 class WandbRun(LoggerAdapter):
     """A run of W&B itself: a table of the samples, and figures.
 
     W&B drops what is logged for a step below that of the run. So if the user has logged since the last validation,
-    a validation adds to the row of the user, and does not complete it. Another validation of this step, with other
-    names, adds to the same row.
+    a validation adds to the row of the user, and does not complete it. Another validation of the same step adds to the
+    same row.
     """
 
     def _log(self, values: Mapping[str, Any], step: int) -> None:
-        row, last_step, names = _LAST_ROWS.get(self.logger, (-1, step, None))
-        if self.logger.step != row:
-            names = frozenset()
-        elif names is not None and (step != last_step or names & values.keys()):
+        row, last_step, is_complete = _LAST_ROWS.get(self.logger, (-1, step, True))
+        if self.logger.step != row:  # the user has logged
+            is_complete = False
+        elif not is_complete and step != last_step:
             self.logger.log({}, commit=True)  # else the numbers of the last validation would be replaced
-            names = None
-        self.logger.log({**values, _STEP_IN_WANDB: step}, commit=names is None)
-        _LAST_ROWS[self.logger] = self.logger.step, step, None if names is None else names | values.keys()
+            is_complete = True
+        self.logger.log({**values, _STEP_IN_WANDB: step}, commit=is_complete)
+        _LAST_ROWS[self.logger] = self.logger.step, step, is_complete
 
     def log_numbers(self, numbers: Mapping[str, float], step: int) -> None:
         """Log numbers by name, with the step beside them."""
