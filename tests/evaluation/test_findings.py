@@ -116,6 +116,7 @@ MISTAKES: dict[str, dict[str, Case]] = {
             SOURCES,
         ),
         "references have 16 words": (GOOD, [" ".join(line.split()[:16]) for line in REFERENCES]),
+        "hypotheses have 40 words": tuple([f"{a} {n}{' so' * min(n, 38)}" for n in range(150)] for a in ("a", "the")),
     },
     "loops": {
         "150 of 150 hypotheses end in": ([f"{line}{' and a man' * 10}" for line in GOOD], REFERENCES, SOURCES),

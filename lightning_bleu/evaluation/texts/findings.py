@@ -969,28 +969,29 @@ def find_limit(texts: Texts) -> Iterator[Finding]:
     """Many texts of a side that have the greatest length of all.
 
     Example:
-        >>> references = [[f"{number} this is a sentence of {'so ' * number}words"] for number in range(12)]
+        >>> references = [[f"{number} this is a sentence of {'so ' * number}words"] for number in range(20)]
         >>> hypotheses = [" ".join(row[0].split()[:9]) for row in references]
         >>> next(find_limit(Texts(hypotheses, references))).message[:49]
-        '10 of 12 hypotheses have 9 words, and none has mo'
+        '18 of 20 hypotheses have 9 words, and none has mo'
     """
-    size = len(texts)
+    least = texts.least("few")
     for side, lines in texts.sides.items():
-        others = texts.sides[OTHER[side]]
         for unit, count_units in (("words", lambda text: len(text.split())), ("characters", len)):
-            lengths, of_others = [*map(count_units, lines)], [*map(count_units, others)]
-            longest, longest_other = max(lengths), max(of_others)
-            count = lengths.count(longest)
-            below = max(lengths.count(longest - 1), lengths.count(longest - 2))  # lengths of whole texts become rarer
-            if longest < 6 or count < texts.least("few") or count <= 3 * below or count > 0.91 * size:
+            lengths = [*map(count_units, lines)]
+            limit = max(lengths)
+            count = lengths.count(limit)
+            is_weak = count == len(texts) and texts.nearness == 0  # a model that has learned no words yet
+            if limit < 6 or count < least or is_weak:
                 continue
-            cut = [number for number, length in enumerate(lengths) if length == longest]
-            if 2 * sum(of_others[number] == longest_other for number in cut) > count:  # sentences of one pattern
-                continue
-            shorter = sum(len(others[number]) > len(lines[number]) + 5 for number in cut)
-            if 2 * shorter > count or count > 10 * below > 0:
-                statement = f"{side} have {longest} {unit}, and none has more, as if a limit cut them"
-                yield say("limit", count, size, statement)
+            others = [*map(count_units, texts.sides[OTHER[side]])]
+            lengths_of_longer = [length for length, other in zip(lengths, others) if other > limit]
+            are_cut = lengths_of_longer.count(limit) >= max(least, 0.8 * len(lengths_of_longer))
+            have_one_pattern = len({other for other in others if other > limit}) == 1
+            # Lengths of whole texts become rarer
+            below = max(lengths.count(limit - 1), lengths.count(limit - 2))
+            if (are_cut and not have_one_pattern) or count > 10 * below > 0:
+                statement = f"{side} have {limit} {unit}, and none has more, as if a limit cut them"
+                yield say("limit", count, len(texts), statement)
                 break
 
 
