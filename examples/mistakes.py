@@ -2,8 +2,7 @@
 
     python examples/mistakes.py
 
-Scores 200 good translations, in which two words are always wrong, and the same with one more mistake. The order is not
-found here, because all sentences have the same words. Prints:
+Scores 200 good translations, in which two words are always wrong, and the same with one more mistake. Prints:
 
                                   BLEU precision_1 precision_4 brevity_penalty length_ratio findings
     no mistake                    88.2       95.36       81.84            1.00         1.00
@@ -11,7 +10,7 @@ found here, because all sentences have the same words. Prints:
     empty outputs in 30%          56.9       95.75       83.28            0.64         0.69 same-output
     at most 8 words               31.8       95.57       83.19            0.36         0.49 limit
     prompts in hypotheses         41.9       47.68       36.88            1.00         2.00 source
-    order shuffled                17.5       52.78        5.29            1.00         1.00
+    order shuffled                17.5       52.78        5.29            1.00         1.00 order
     periods missing on one side   82.7       95.07       82.18            0.94         0.94 one-sided
     subwords not joined            3.4       49.95        0.01            1.00         1.30 one-sided
     sources copied                 0.1       15.14        0.00            1.00         1.00 source

@@ -109,12 +109,9 @@ def suspect_sentences_as_tokens(hypotheses: Tokens) -> Iterator[Mistake]:
         "'preds' is a list of lists of strings, which are read as"
     """
     segments = [tokens for tokens in hypotheses.lists if tokens]
-    sentence_lists = 0
-    for tokens in segments:
-        # Tokens may be words of several syllables, as in Vietnamese, or terms, but few of those have three words.
-        if all(len(token.split()) > 2 for token in tokens):
-            sentence_lists += 1
-    if 2 * sentence_lists > len(segments):
+    # Tokens may be words of several syllables, as in Vietnamese, or terms, but few of those have three words.
+    sentence_lists = [tokens for tokens in segments if all(len(token.split()) > 2 for token in tokens)]
+    if 2 * len(sentence_lists) > len(segments):
         yield (
             "sentences as tokens",
             "'preds' is a list of lists of strings, which are read as tokens, but most of them contain spaces. If they "

@@ -46,6 +46,7 @@ def replace_words(text: str, share: float = 0.2) -> str:
 
 REFERENCES = [make_sentence(number) for number in range(150)]
 GOOD = [replace_words(line) for line in REFERENCES]
+FREQUENT = [" ".join(RNG.choices(NOUNS, k=number % 5 + 5)) for number in range(150)]
 SOURCES = [f"Satz {number} auf Deutsch, {'lang ' * (number % 7)}" for number in range(150)]
 PROMPTED = [f"Translate: {source} = {line}" for source, line in zip(SOURCES, GOOD)]
 PROMPTED_REFERENCES = [f"Translate: {source} = {line}" for source, line in zip(SOURCES, REFERENCES)]
@@ -70,7 +71,7 @@ MISTAKES: dict[str, dict[str, Case]] = {
         'as in "H=': ([f"H={number}\t{line}" for number, line in enumerate(GOOD)], REFERENCES),
         "'<think>\\nhm\\n</think>\\n\\n'": ([f"<think>\nhm\n</think>\n\n{line}" for line in GOOD], REFERENCES),
         "\"['": ([str([line.replace("'", "")]) for line in GOOD], REFERENCES),
-        "lack an upper-case letter": (GOOD, [line.lower() for line in REFERENCES]),
+        "lack an upper-case letter": ([line.lower().rstrip(".") for line in REFERENCES], REFERENCES),
         "'.'": ([line.rstrip(".") for line in GOOD], REFERENCES),
         "it's": ([line.replace("'", "\u2019") for line in GOOD], REFERENCES),
         **{mark: ([cut(line, mark) for line in GOOD], REFERENCES, None) for mark in MARKS[:3]},
@@ -86,7 +87,8 @@ MISTAKES: dict[str, dict[str, Case]] = {
     "nearer": {
         "without white space": ([" ".join(line) for line in GOOD], REFERENCES),
         "characters reversed": ([line[::-1] for line in GOOD], REFERENCES),
-        "lack the first word": (GOOD, [f"{NOUNS[len(line) % 13]} {line}" for line in REFERENCES]),
+        "without repeated letters": ([re.sub(r"(\w)", r"\1\1", line) for line in GOOD], REFERENCES),
+        "lack the first word": (GOOD, [f"{NOUNS[len(line) % 13].title()} {line}" for line in REFERENCES]),
     },
     "both-sides": {
         **{
@@ -96,14 +98,12 @@ MISTAKES: dict[str, dict[str, Case]] = {
         "tokenized": ([f"{line[:-1]} ." for line in GOOD], [f"{line[:-1]} ." for line in REFERENCES]),
         "single letters": ([" ".join(line) for line in GOOD], [" ".join(line) for line in REFERENCES]),
         "'</s>'": ([f"{line}</s>" for line in GOOD], [f"{line}</s>" for line in REFERENCES]),
-        "ids": (
-            [f"utt{number:04} {line}" for number, line in enumerate(GOOD)],
-            [f"utt{number:04} {line}" for number, line in enumerate(REFERENCES)],
-        ),
+        "ids": tuple([f"utt{n:04} {line}" for n, line in enumerate(side)] for side in (GOOD, REFERENCES)),
     },
     "order": {
         "rare words": (RNG.sample(GOOD, 150), REFERENCES, SOURCES),
         "mostly 1 line below": (GOOD[1:] + GOOD[:1], REFERENCES),
+        "words of another reference": (FREQUENT[::-1], FREQUENT),
     },
     "repeats": {
         "sentences come 2 times": (GOOD[:75] * 2, REFERENCES[:75] * 2),
@@ -278,6 +278,7 @@ RIGHT: dict[str, Case] = {
         [f"Amy: {line}" for line in GOOD],
         [f"{NAMES[number % 12]}: {line}" for number, line in enumerate(REFERENCES)],
     ),
+    "fixed answers": ([f"The answer is: {n}" for n in range(50)], [f"The answer is: {n + 1}" for n in range(50)]),
     "long numbers": ([f"{number}{'0' * 30}" for number in range(50)], [f"{number}" for number in range(50)]),
     "neighboring numbers": (
         [f"x {number} {number + 1000}" for number in range(99)],
@@ -300,7 +301,7 @@ RIGHT: dict[str, Case] = {
 TRUE_OF_THEM = {
     "speakers": ["'Agent: '"],
     "terse answers": ["'The capital of that country is '"],
-    "unknown words": ["end with '<unk>', and so do their references"],
+    "unknown words": ["have unknown words, and so do references"],
     "a weak dialogue": ["'Amy: '"],
     "quoted speech": ["references begin with '\"'"],
     "ellipses": ["NFKC"],
