@@ -56,7 +56,7 @@ class BLEUCallback(pl.Callback):
             - ``samples``: the number of sentences to show of each kind
             - ``translations``: a folder for texts and scores, or True for a folder in that of the run
             - ``confidence``: the level of the confidence intervals, such as 0.95
-            - ``compare_to``: ``"best"`` to compare with the best validation so far
+            - ``compare_to``: ``"best"`` to compare with the best validation before
             - ``only``: the loaders and groups to score
             - ``loggers``: loggers besides those of the Trainer
 

@@ -162,7 +162,7 @@ class Evaluator:
         translations: a folder for the texts and scores of each validation, one for each training run; True for the
             folder ``translations`` of a Trainer's run. The loader must not shuffle, unless sentences have an ``index``.
         confidence: the level of the logged confidence intervals, in 0..1, such as 0.95; no intervals when None.
-        compare_to: ``"best"`` to compare with the best validation so far, on the same sentences. Tests are not
+        compare_to: ``"best"`` to compare with the best validation before, on the same sentences. Tests are not
             compared.
         only: names of loaders, labels of groups, or ``"LOADER/GROUP"`` to score; everything when None.
         loggers: a ``SummaryWriter``, a run of W&B, or any logger of Lightning; those of a Trainer need not be listed.
@@ -183,8 +183,9 @@ class Evaluator:
         :class:`BLEUCallback`; in those of Transformers, :class:`.EvaluatorMixin`. Use a new one for each run.
 
         A score is logged as ``val_bleu``, its parts as ``val_bleu/NAME``. With several loaders, ``val_bleu/LOADER`` is
-        the score of each, and ``val_bleu`` their unweighted mean. ``val_bleu/GROUP`` is the score of a group. Without
-        sentences, nothing is logged.
+        the score of each, and ``val_bleu`` their unweighted mean. ``val_bleu/GROUP``, or ``val_bleu/LOADER/GROUP``, is
+        the score of a group; with several groups, ``val_bleu/mean``, or ``val_bleu/LOADER/mean``, is their mean.
+        Without sentences, nothing is logged.
     """
 
     def __init__(

@@ -86,8 +86,9 @@ class PairedTest:
     Attributes:
         score_a: the score of the first system.
         score_b: the score of the second system.
-        p_value: the one-sided probability of a difference at least this large, in its direction, if the systems were
-            equally good.
+        p_value: about the one-sided probability of a difference at least this large, in its direction, if the systems
+            were equally good, as sacreBLEU computes it: the share of resamples in which the size of the difference,
+            less its mean, is at least the observed size. Values above 0.1 are too small.
         trials: the number of resamples.
         low: the lower end of the confidence interval of the difference.
         high: the upper end.

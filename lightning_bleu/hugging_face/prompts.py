@@ -30,7 +30,7 @@ class Prompts(NamedTuple):
         target: the references, in any form that :meth:`.CorpusBLEU.update` takes; None if there are none: ``predict``
             then generates, and nothing is scored.
         source: the sources that are shown and that metrics may need, as strings or ids.
-        index: the position in the dataset of each prompt.
+        index: the index in the dataset of each prompt, from 0.
         group: a label per prompt, such as its language, for a score per group.
         id: a string or an integer per prompt, which is recorded and shown.
         columns: what functions take besides, a value per prompt, by name. Keys of the batch are among them.

@@ -334,7 +334,7 @@ def _compare_loaders(saved: Mapping[str, Any], rows: SentenceRows, logged: str) 
         return f"had other sentences of {logged!r}"
     if not torch.equal(checksums_of(then), checksums_of(now)):
         return (
-            f"had other references for {logged!r}, or the same in another order (then give the position of each "
+            f"had other references for {logged!r}, or the same in another order (then give the index of each "
             "sentence as 'index')"
         )
     return ""

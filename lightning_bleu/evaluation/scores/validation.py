@@ -51,8 +51,8 @@ class Result(Viewable):
             :class:`lightning_bleu.CHRFScore`, or, for a function, a ``FunctionScore``; None for a mean, and for metrics
             of other packages.
         interval: the confidence interval, if requested.
-        comparison: the paired test against the best validation so far. The first one is compared with itself. None if
-            it is not compared.
+        comparison: the paired test against the best validation before it. The first one is compared with itself. None
+            if it is not compared.
         verdict: whether that comparison shows a clear difference; None if it is not compared with another validation.
         best: the score of the best validation so far, including this one. Only for the score of a whole validation.
         scope: what it is the score of, if that may surprise: ``"mean of 2 loaders"``, ``"96 of 120 sentences"`` if the

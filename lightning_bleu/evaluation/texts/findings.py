@@ -89,9 +89,9 @@ REMEDIES = {
     "one-sided subwords": "Join the subwords: decode ids to text.",
     "one-sided tags": "Are they special tokens? Set skip_special_tokens=True. Remove tags with all that they tag.",
     "one-sided code": "Decode bytes, and return strings instead of str(...).",
-    "one-sided symbols": "It lowers the score. Is it padding, markup, or punctuation? Print such a text with repr().",
-    "one-sided ends": "It lowers the score.",
-    "one-sided words": "It lowers the score.",
+    "one-sided symbols": "It makes the score worse. Is it padding, markup, or punctuation? Print a text with repr().",
+    "one-sided ends": "It makes the score worse.",
+    "one-sided words": "It makes the score worse.",
     "one-sided kinds": "Write both sides alike, such as in lower case, or set another tokenizer.",
     "changed": "Pass both sides through the same function.",
     "nearer": "Print one hypothesis with repr().",
@@ -106,15 +106,16 @@ REMEDIES = {
     "limit": "Set max_new_tokens above the longest reference, and do not truncate references.",
     "loops": "Early in training, wait. Later, put the end into the labels, and set eos_id.",
     "same-output empty": "Look at the ids: do they begin with the end of a sentence?",
+    "same-output references": "Is it the right column of the dataset?",
     "same-output": "Early in training, wait. Later, does the decoder see the source?",
     "source as prompt": "Score the new tokens only, generated[:, prompts.shape[1]:], and labels without the prompt.",
     "source as hypotheses": "Set the target language.",
     "source as references": "Return the column of the targets.",
-    "leak": "Are the references scored against themselves?",
+    "leak": "Are the references scored against themselves? If the task is easy, nothing is wrong.",
     "leak of labels": "Score what the model generates.",
-    "vocabulary": "Is it another language, or are spaces missing?",
-    "vocabulary of a script": "Use CorpusCHRF, or a tokenizer: CorpusBLEU(tokenizer='zh'), ROUGE(tokenizer=list). "
-    "Among other languages, give this one a metric of its own with only=.",
+    "vocabulary": "Early in training, wait. Later, is it another language, or the references of another file?",
+    "vocabulary of a script": "Use CorpusCHRF, ROUGE(tokenizer=list), or CorpusBLEU(tokenizer='zh') for Chinese, "
+    "'ja-mecab' for Japanese, 'char' for others. Among other languages, give this one a metric of its own with only=.",
 }
 """What to do, the last sentence of a message; each name begins with the key of a finding, in their order."""
 KEYS = [*dict.fromkeys(name.split()[0] for name in REMEDIES)]
@@ -125,6 +126,7 @@ NOTES = {
     "loops",
     "same-output",
     "same-output empty",
+    "same-output references",
     "source as hypotheses",
     "source as references",
     "leak",
@@ -175,8 +177,8 @@ def say(name: str, count: int, size: int, statement: str, *, is_note: bool = Fal
     """A finding about some of all sentences.
 
     Example:
-        >>> say("leak", 2000, 2000, "hypotheses equal their reference").message
-        '2,000 of 2,000 hypotheses equal their reference. Are the references scored against themselves?'
+        >>> say("repeats of sentences", 2000, 2000, "sentences come 2 times each").message
+        '2,000 of 2,000 sentences come 2 times each. Count each once, or intervals are too narrow.'
     """
     message = f"{count:,} of {size:,} {statement}. {REMEDIES[name]}"
     return Finding(name.split()[0], message, is_warning=not is_note and name not in NOTES)
@@ -385,7 +387,7 @@ def find_differences(texts: Texts, aspects: Collection[str]) -> Iterator[Finding
     findings += find_one_sided(texts, few, aspects)
     yield from findings
     if aspects and not any(finding.is_warning for finding in findings):
-        yield from find_vocabulary(few)
+        yield from find_unrelated(few)
 
 
 def join_place(loader: str, group: str) -> str:
@@ -615,6 +617,7 @@ def quote(found: OneSided, lines: Sequence[str]) -> OneSided:
     verb = verbs[0] if verbs else "contain"
     if verb == "contain":
         text = text.strip(" ")
+    example = min((line for line in lines if VERBS[verb](line, text)), key=len)
     start = max(0, example.find(text) - 20)
     return found._replace(feature=text, verb=verb, example=example[start : start + 80])
 
@@ -827,10 +830,11 @@ def find_same(texts: Texts) -> Iterator[Finding]:
             continue
         text, count = frequencies.most_common(1)[0]
         if count >= max(texts.least("few"), 4 * max(others.values())):
-            if text:
-                yield say("same-output", count, size, f"{side} are the same: {text[:40]!r}")
-            else:
-                yield say("same-output empty", count, size, f"{side} are empty")
+            name = "same-output" if text else "same-output empty"
+            if side == "references":
+                name = "same-output references"
+            state = f"the same: {text[:40]!r}" if text else "empty"
+            yield say(name, count, size, f"{side} are {state}")
         elif side == "hypotheses" and size >= 100 and count_ten(frequencies) >= max(0.3 * size, 3 * count_ten(others)):
             statement = f"{side} are one of the same ten texts, such as {text[:40]!r}"
             yield say("same-output", count_ten(frequencies), size, statement)
@@ -996,7 +1000,7 @@ def find_limit(texts: Texts) -> Iterator[Finding]:
             have_one_pattern = len({other for other in others if other > limit}) == 1
             # Lengths of whole texts become rarer
             below = max(lengths.count(limit - 1), lengths.count(limit - 2))
-            if (are_cut and not have_one_pattern) or count > 10 * below > 0:
+            if (are_cut and not have_one_pattern) or (count > 10 * below > 0 and max(others) >= limit):
                 statement = f"{side} have {limit} {unit}, and none has more, as if a limit cut them"
                 yield say("limit", count, len(texts), statement)
                 break
@@ -1085,17 +1089,16 @@ def drops_most_words(text: str) -> bool:
     return not text.isascii() and 2 * len(OTHER_WORD.findall(text)) >= len(text.split())
 
 
-def find_vocabulary(texts: Texts) -> Iterator[Finding]:
-    """Hypotheses whose words no reference has.
+def find_unrelated(few: Texts) -> Iterator[Finding]:
+    """Hypotheses that are no nearer to their own references than to others; see :attr:`Texts.nearness`.
 
     Example:
-        >>> next(find_vocabulary(Texts(["ein Hund ist da"] * 100, [["there was one dog"]] * 100))).message
-        '0 of 400 words of hypotheses are in a reference. Is it another language, or are spaces missing?'
+        >>> hypotheses, references = ["ein Hund ist nun hier"] * 100, [["there was one large dog"]] * 100
+        >>> next(find_unrelated(Texts(hypotheses, references))).message[:66]
+        '50 of 100 hypotheses were compared, and are no nearer to their own'
     """
-    words, of_references = (" ".join(lines).lower().split() for lines in texts.sides.values())
-    known = set(of_references)
-    count = sum(word in known for word in words)
-    are_long = min(len(words), len(of_references)) >= 4 * max(len(texts), 100)  # unlike names and yes or no
-    has_spaces = sum(map(len, known)) < 12 * len(known)
-    if are_long and has_spaces and 10 * count < len(words):
-        yield say("vocabulary", count, len(words), "words of hypotheses are in a reference")
+    # Unlike names and yes or no
+    are_long = all(sum(map(len, lines)) >= 20 * max(len(few), 100) for lines in few.sides.values())
+    if are_long and few.nearness == 0 and measure_likeness(few.compared) < 0.2:  # unlike molecules
+        statement = "hypotheses were compared, and are no nearer to their own references than to others"
+        yield say("vocabulary", len(few.compared), len(few), statement)
