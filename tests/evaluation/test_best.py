@@ -247,7 +247,7 @@ def test_a_single_sentence_says_nothing_about_chance_but_counts_in_the_mean() ->
 OTHER_TARGET = SENTENCES + (torch.arange(SENTENCES.numel()).view_as(SENTENCES) == SENTENCES.numel() - 1)
 """Another last word."""
 OTHER_REFERENCES = (
-    "had other references for 'val_bleu', or the same in another order (then give the position of each sentence as "
+    "had other references for 'val_bleu', or the same in another order (then give the index of each sentence as "
     "'index')"
 )
 SETTINGS = "scored 'val_bleu' with different settings ({})"
