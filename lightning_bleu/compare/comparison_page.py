@@ -141,9 +141,8 @@ def _change_table(counts: Mapping[str, ChangeCounts], metric: str, *, has_direct
     title = f"Sentences that changed, by {metric}"
     rows = []
     for system, of_system in counts.items():
-        numbers = [of_system.differ, of_system.same]
-        if has_direction:
-            numbers = [of_system.improved, of_system.same, of_system.worsened]
+        directed = [of_system.improved, of_system.same, of_system.worsened]
+        numbers = directed if has_direction else [of_system.differ, of_system.same]
         rows.append([system, *map("{:,}".format, numbers)])
     return Table(["", "better", "same", "worse"] if has_direction else ["", "differ", "same"], rows, title)
 
@@ -153,13 +152,14 @@ def _changed_sentences(
 ) -> list[Block]:
     """At most `examples` sentences that a system translates better than the baseline, and as many that got worse."""
     changes = comparison.changed(metric, system, examples)
+    order = comparison.rows[metric][system].scorer.order
     blocks: list[Block] = [Heading(f"{system} against {comparison.baseline}")]
     for title, found, count in (
         ("Improved most", changes.improved, counts.improved),
         ("Got worse most", changes.worsened, counts.worsened),
     ):
         items = [_to_example(comparison, metric, system, change) for change in found]
-        blocks.append(Examples(f"{title}: {len(items)} of {count:,}", items, f"By {metric}. #0 is the first line."))
+        blocks.append(Examples(f"{title}{order}: {len(items)} of {count:,}", items, "#0 is the first line."))
     return blocks
 
 
