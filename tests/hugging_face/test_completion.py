@@ -253,8 +253,9 @@ def test_an_engine_that_returns_strings_for_rows_of_its_own() -> None:
     assert "eval_loss" not in scores
 
 
-def test_a_metric_of_text_to_sql_gets_the_database_of_each_question() -> None:
-    """The databases have 0 to 2 rows. The first answer is wrong."""
+def evaluate_text_to_sql(folder: Path) -> float:
+    """The score of answers to nine questions about databases with 0 to 2 rows. The first answer is wrong."""
+    os.chdir(folder)
     databases = {}
     for size in range(3):
         databases[f"db {size}"] = sqlite3.connect(":memory:")
@@ -279,9 +280,19 @@ def test_a_metric_of_text_to_sql_gets_the_database_of_each_question() -> None:
     evaluator, args = Evaluator({"execution": execution}), {"remove_unused_columns": False}
     trainer = make_trainer([*range(9)], evaluator=evaluator, args=args, split=split, complete=complete)
     trainer.data_collator = lambda numbers: {"texts": numbers, "db_id": numbers}
-    assert trainer.evaluate()["eval_execution"] == pytest.approx(8 / 9)
+    score: float = trainer.evaluate()["eval_execution"]
     for database in databases.values():
         database.close()
+    return score
+
+
+def test_a_metric_of_text_to_sql_gets_the_database_of_each_question(tmp_path: Path) -> None:
+    assert evaluate_text_to_sql(tmp_path) == pytest.approx(8 / 9)
+
+
+@pytest.mark.long
+def test_a_metric_of_text_to_sql_gets_the_databases_in_two_processes(tmp_path: Path) -> None:
+    assert run_in_processes(2, evaluate_text_to_sql, tmp_path) == [pytest.approx(8 / 9)] * 2
 
 
 @pytest.mark.parametrize("skipped", [{0, 1, 2, 3}, {1}])
