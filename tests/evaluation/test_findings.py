@@ -86,6 +86,7 @@ MISTAKES: dict[str, dict[str, Case]] = {
     },
     "nearer": {
         "without white space": ([" ".join(line) for line in GOOD], REFERENCES),
+        "halves, without white space": ([re.sub(r"(\w{3})(\w{2})", r"\1 \2", line) for line in GOOD], REFERENCES),
         "characters reversed": ([line[::-1] for line in GOOD], REFERENCES),
         "without repeated letters": ([re.sub(r"(\w)", r"\1\1", line) for line in GOOD], REFERENCES),
         "lack the first word": (GOOD, [f"{NOUNS[len(line) % 13].title()} {line}" for line in REFERENCES]),
