@@ -191,4 +191,4 @@ def describe_worst(comparison: Comparison, count: int, title: str = "") -> Examp
     worst = comparison.worst(metric, comparison.baseline, count)
     examples = [sample.to_example() for sample in worst]
     order = comparison.rows[metric][comparison.baseline].scorer.order
-    return Examples(f"{title}Worst {len(examples)}{order}", examples)
+    return Examples(f"{title}Worst {len(examples)}{order}", examples, "#0 is the first line.")

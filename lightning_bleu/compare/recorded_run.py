@@ -51,7 +51,8 @@ class RecordedRun(Viewable):
         return [validation for validation in self.validations if validation.stage == stage]
 
     def best(self, key: str) -> RecordedValidation | None:
-        """The validation with the best score; None if there is none, or if neither higher nor lower is better.
+        """The best validation with the settings and the sentences of the latest one; None without any, or if neither
+        higher nor lower is better.
 
         Args:
             key: the logged name of the score, such as ``"val_bleu"``.

@@ -179,8 +179,7 @@ def suspect_script(references: list[str], settings: Settings) -> Iterator[Mistak
     if len(text.encode(errors="replace")) < 2 * len(text):
         return
     unspaced = len(re.findall(UNSPACED, text))
-    is_unspaced_script = 2 * unspaced > len(text)
-    if is_unspaced_script and 20 * len(_SPACED.findall(text)) < unspaced:
+    if 2 * unspaced > len(text) and 20 * len(_SPACED.findall(text)) < unspaced:
         yield (
             "script",
             f"The references are Chinese or Japanese, but tokenizer={tokenizer!r} splits at spaces, which they do not "

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from lightning_bleu.core.clean import clean, is_visible, to_line
 from lightning_bleu.evaluation.scores.validation import Scored, Validation
 from lightning_bleu.observers.samples import Sample, name_labels
-from lightning_bleu.views.blocks import Mark, Span
+from lightning_bleu.views.blocks import MEANINGS, Mark, Span
 from lightning_bleu.views.marks import shorten
 
 _MAX_REFERENCES = 5
@@ -23,8 +23,8 @@ _MAX_LABEL = 40
 """The maximum number of characters of an id, and of the label of a group."""
 _TAGS: dict[Mark, str] = {"": "{}", "unmatched": "<strong>{}</strong>", "displaced": "<em>{}</em>"}
 _EXPLANATIONS = {
-    "<strong>": "<strong>Bold</strong>: wrong or missing word.",
-    "<em>": "<em>Italic</em>: right word, but both neighbors are wrong.",
+    "<strong>": f"<strong>Bold</strong>: {MEANINGS['unmatched']}.",
+    "<em>": f"<em>Italic</em>: {MEANINGS['displaced']}.",
 }
 
 _ISOLATE = "\u2068{}\u2069"

@@ -200,6 +200,6 @@ def describe_marks(examples: Examples) -> dict[Mark, str]:
 
 MEANINGS: dict[Mark, str] = {
     "unmatched": "wrong or missing word",
-    "displaced": "right word, but both neighbors are wrong",
+    "displaced": "right word, but in no right word pair",
 }
 """What each mark means."""

@@ -235,7 +235,7 @@ def test_unmatched_words_are_bold_and_displaced_words_are_italic() -> None:
 
 
 BOLD = "<strong>Bold</strong>: wrong or missing word."
-ITALIC = "<em>Italic</em>: right word, but both neighbors are wrong."
+ITALIC = "<em>Italic</em>: right word, but in no right word pair."
 
 
 @pytest.mark.parametrize(

@@ -190,9 +190,9 @@ def _cells(result: Result) -> dict[str, TableCell]:
         cells[f"{100 * interval.confidence:g}% interval"] = format_range(interval.low, interval.high, percent)
     if test is not None:
         difference = format_in_unit(test.difference, percent, "+")
-        title = f"against the best before ({100 * test.confidence:g}% interval)"
-        cells[title] = f"{difference} ({format_range(test.low, test.high, percent, '+')})"
-        cells["one-sided p"] = f"{test.p_value:.4f}"
+        level = "" if interval is not None else f" ({100 * test.confidence:g}% interval)"
+        cells[f"against the best before{level}"] = f"{difference} ({format_range(test.low, test.high, percent, '+')})"
+        cells["p"] = f"{test.p_value:.4f}"
         if result.verdict is not None:
             cells["verdict"] = result.verdict.word
     if result.best is not None:
