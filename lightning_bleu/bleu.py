@@ -545,7 +545,7 @@ def _rare_fields(settings: BLEUSettings) -> dict[str, str]:
         fields["zero"] = settings.zero_rule
     if settings.min_possible_matches:
         fields["possible"] = f"{settings.min_possible_matches}+"
-    if settings.unk_id is not None:
+    if settings.unk_id is not None and settings.decoder is None:
         fields["unk"] = "unmatched"
     if settings.max_order != 4:
         fields["order"] = str(settings.max_order)

@@ -499,7 +499,7 @@ class Evaluator:
                 new_best = to_saved(scored, new, naming)
             if not is_trial:
                 mistakes += suspect_few_sentences(found)
-        findings = [] if is_trial else joined.find_findings(started.metrics)
+        findings = [] if is_trial else joined.find_findings(started.metrics, started.plan.dataset)
         loaders = group_by_loader(scored, joined.loaders)
         results = {naming.render(score.name): score.result for score in scored}
         numbers = name_numbers(scored, naming, options.parts)

@@ -262,6 +262,14 @@ def test_a_dataset_that_is_not_scored_has_only_a_loss(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "t").iterdir() if path.is_dir()] == ["eval_news"]
 
 
+def test_a_finding_says_of_which_dataset_it_is(tmp_path: Path) -> None:
+    evaluator = Evaluator(CorpusBLEU(), decoder=lambda rows: ["a dog</s>"] * len(rows))
+    trainer = make_trainer(evaluator, output_dir=str(tmp_path), eval_dataset={"news": ITEMS, "talks": OTHERS})
+    with pytest.warns(UserWarning, match="(news|talks): .* hypotheses end with '</s>'"):
+        trainer.evaluate()
+    assert [finding.where for finding in evaluator.results.findings] == ["news", "talks"]
+
+
 @pytest.mark.slow
 def test_intervals_and_files_are_those_of_one_process(found: tuple[list[Scores], Path]) -> None:
     hypotheses, references, sources = texts_of(ITEMS)
