@@ -166,17 +166,17 @@ def _changed_sentences(
 def _to_example(comparison: Comparison, metric: str, system: str, change: Change) -> Example:
     percent = comparison.rows[metric][system].scorer.percent
     references = [comparison.tokenize(reference) for reference in change.references]
-    lines = []
+    lines, hypotheses = [], []
     if change.source is not None:
         lines.append(ExampleLine("source", [Span(change.source)]))
-    lines += label_references([[Span(reference)] for reference in change.references])
     for name, hypothesis, score in (
         (comparison.baseline, change.baseline, change.baseline_score),
         (system, change.hypothesis, change.score),
     ):
-        spans, _ = mark_words(comparison.tokenize(hypothesis), references)
-        lines.append(ExampleLine(name, spans, format_in_unit(score, percent)))
-    return Example(change.index, lines)
+        spans, marked_references = mark_words(comparison.tokenize(hypothesis), references)
+        hypotheses.append(ExampleLine(name, spans, format_in_unit(score, percent)))
+    lines += label_references(marked_references)  # what the compared system lacks
+    return Example(change.index, [*lines, *hypotheses])
 
 
 def describe_worst(comparison: Comparison, count: int, title: str = "") -> Examples:

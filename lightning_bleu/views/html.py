@@ -6,13 +6,12 @@ The templates are in ``templates/``. Jinja2 escapes all that they insert, except
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lightning_bleu.core.clean import clean, is_visible, to_line
 from lightning_bleu.version import __version__
-from lightning_bleu.views.blocks import Cell, View, describe_marks
+from lightning_bleu.views.blocks import View, describe_marks
 from lightning_bleu.views.drawing import draw_chart
 from lightning_bleu.views.marks import shorten
 
@@ -47,15 +46,5 @@ def _environment() -> Environment:
     )
     environment.filters.update(clean=clean, shorten=shorten, to_line=to_line)
     environment.globals.update(draw=draw_chart, describe_marks=describe_marks, max_rows=MAX_ROWS_OF_PAGE)
-    environment.tests.update(empty=_is_empty, best=_is_best)
+    environment.tests.update(visible=is_visible)
     return environment
-
-
-def _is_empty(spans: Any) -> bool:
-    """Whether nothing can be seen of a text."""
-    return not any(is_visible(span.text) for span in spans)
-
-
-def _is_best(row: Any) -> bool:
-    """Whether a row has a cell with the tone ``"best"``."""
-    return any(isinstance(cell, Cell) and cell.tone == "best" for cell in row)

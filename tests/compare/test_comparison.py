@@ -317,6 +317,12 @@ def test_a_score_without_a_direction_is_compared_and_no_sentence_is_worse_or_bet
     assert "better" not in equal.partition("Sentences that changed, by length")[2]
 
 
+def test_a_reference_is_marked_where_the_compared_system_lacks_a_word() -> None:
+    right = [f"the cat number {number} sat on a mat" for number in range(40)]
+    comparison = compare_systems({"old": right, "new": [line.replace("sat ", "") for line in right]}, references=right)
+    assert '<mark class="unmatched">sat</mark>' in comparison._repr_html_()
+
+
 def test_the_worst_sentences_are_shown_once() -> None:
     comparison = compare_systems({"a": [*["x y"] * 6, "a b", "c d"]}, references=["a b"] * 7 + ["c e"])
     assert [sample.index for sample in comparison.worst("bleu", "a", 5)] == [0, 7]

@@ -6,6 +6,7 @@ import copy
 import pickle
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Results, Samples, sentence_bleu
-from lightning_bleu.core.significance import Interval, PairedTest
+from lightning_bleu.core.significance import Interval, PairedTest, Verdict
 from lightning_bleu.evaluation.scores.validation import Result
 from lightning_bleu.observers.tensorboard import sample_table
 from tests.helpers.hostile import TEXTS
@@ -74,6 +75,11 @@ def test_printed_results_are_a_table_in_the_units_of_the_scores() -> None:
     first, second = str(results["val_bleu"]).splitlines()[:2]
     assert first == "score    95% interval  against the best before       p   best"
     assert second == "70.04  68.80 to 71.41   -1.77 (-3.77 to +0.23)  0.0310  71.81"
+
+
+def test_a_table_says_why_a_verdict_is_unclear() -> None:
+    result = replace(make_result(70.04, 68.8, 71.41, 71.81, True, 0.031), verdict=Verdict("unclear", "it includes 0"))
+    assert str(Results({"val_bleu": result})).endswith("Higher is better. val_bleu: it includes 0.")
 
 
 # Sentences

@@ -178,7 +178,11 @@ def tabulate(results: Mapping[str, Result]) -> Table:
     for name, cells in cells_by_name.items():
         rows.append([name, *(cells.get(column, "") for column in columns)])
     directions = {name: result.higher_is_better for name, result in results.items()}
-    return Table(["", *columns], rows, note=describe_directions(directions))
+    notes = [describe_directions(directions)]
+    for name, result in results.items():
+        if result.verdict is not None and result.verdict.note:
+            notes.append(f"{name}: {result.verdict.note}.")
+    return Table(["", *columns], rows, note=" ".join(notes))
 
 
 def _cells(result: Result) -> dict[str, TableCell]:
