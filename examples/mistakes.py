@@ -12,7 +12,7 @@ Scores 200 good translations, in which two words are always wrong, and the same 
     prompts in hypotheses         41.9       47.68       36.88            1.00         2.00 source
     order shuffled                17.5       52.78        5.29            1.00         1.00 order
     periods missing on one side   82.7       95.07       82.18            0.94         0.94 one-sided
-    subwords not joined            3.4       49.95        0.01            1.00         1.30 one-sided
+    subwords not joined            3.4       49.95        0.01            1.00         1.30 nearer
     sources copied                 0.1       15.14        0.00            1.00         1.00 source
     references as hypotheses     100.0      100.00      100.00            1.00         1.00 leak
 """
