@@ -243,6 +243,7 @@ def test_logits_as_wide_as_their_labels_are_of_teacher_forcing(extra: int, is_fo
 MOLECULES = ["C1=CC=CC=C1" + "CO" * number for number in range(150)]
 WORDS = " ".join(REFERENCES).split()
 GARBLED = [f"{line.translate(CYRILLIC)} {line[:7] * (number % 10 == 0)}" for number, line in enumerate(REFERENCES)]
+LONG = [" ".join("".join(random.Random(f"{n} {k}").choices("abcdefgh", k=4)) for k in range(60)) for n in range(150)]
 RIGHT: dict[str, Case] = {
     "good": (GOOD, REFERENCES, SOURCES),
     "copies of what needs no editing": (
@@ -267,13 +268,10 @@ RIGHT: dict[str, Case] = {
         [f"import numpy as np\ndef f{number}(x):\n    return x + {number}" for number in range(40)],
         [f"import torch\ndef g{number}(x):\n    return x + {number}" for number in range(40)],
     ),
+    "short summaries": ([" ".join(line.split()[: 5 + n % 3]) for n, line in enumerate(LONG)], LONG),
     "speakers": ([f"Agent: {line}" for line in GOOD], [f"Mitarbeiter: {line}" for line in REFERENCES]),
     "terse answers": ([f"The capital of that country is {word}." for word in WORDS[:99]], WORDS[:99]),
-    "expansions": (
-        [f"{word} {line}" for word, line in zip(WORDS, GOOD)],
-        [f"{word} {line}" for word, line in zip(WORDS, REFERENCES)],
-        WORDS[:150],
-    ),
+    "expansions": (*([f"{word} {line}" for word, line in zip(WORDS, x)] for x in (GOOD, REFERENCES)), WORDS[:150]),
     "unknown words": ([f"{line} <unk>" for line in GOOD], [f"{line} <unk>" for line in REFERENCES]),
     "a weak dialogue": (
         [f"Amy: {line}" for line in GOOD],

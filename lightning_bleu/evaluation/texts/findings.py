@@ -225,25 +225,30 @@ class Texts:
         return [*islice(filter(all, pairs), MAX_COMPARED)]
 
     @cached_property
-    def nearness(self) -> float:
-        """How near hypotheses are to their references, whatever the case, punctuation, and spaces.
+    def likeness(self) -> float:
+        """How alike hypotheses and their references are, whatever the case, punctuation, and spaces.
 
-        0 for a weak model: its hypotheses are no nearer to their own references than to others, or have few different
-        words. What they lack means nothing.
+        0 if hypotheses are no nearer to their own references than to others.
 
         Example:
             >>> hypotheses, references = ["A CAT SAT", "TWO DOGS"], [["a cat sat"], ["two dogs"]]
-            >>> Texts(hypotheses, references).nearness, Texts(hypotheses[::-1], references).nearness
+            >>> Texts(hypotheses, references).likeness, Texts(hypotheses[::-1], references).likeness
             (1.0, 0.0)
         """
-        words, of_references = self.tally(str.split).values()
-        if 2 * len(words) <= len(of_references):
-            return 0.0
         hypotheses = [re.sub(r"\W", "", left.lower()) for left, _ in self.compared]
         references = [re.sub(r"\W", "", right.lower()) for _, right in self.compared]
-        nearness = measure_likeness(zip(hypotheses, references))
+        likeness = measure_likeness(zip(hypotheses, references))
         crossed = measure_likeness(zip(hypotheses, references[1:]))
-        return nearness if nearness > 0.02 + 1.5 * crossed else 0.0  # sentences of one topic share some words
+        return likeness if likeness > 0.02 + 1.5 * crossed else 0.0  # sentences of one topic share some words
+
+    @cached_property
+    def nearness(self) -> float:
+        """The likeness; 0 also for hypotheses with few different words, such as those of a weak model.
+
+        What hypotheses of nearness 0 lack means nothing.
+        """
+        words, of_references = self.tally(str.split).values()
+        return 0.0 if 2 * len(words) <= len(of_references) else self.likeness
 
     def pick(self, numbers: Collection[int], limit: int) -> Texts:
         """Some sentences without the middle of long texts."""
@@ -402,8 +407,7 @@ def join_place(loader: str, group: str) -> str:
 
 def select_findings(findings: Iterable[Finding]) -> list[Finding]:
     """The first of them: warnings, then in the order of the rules."""
-    ordered = sorted(findings, key=lambda finding: (not finding.is_warning, KEYS.index(finding.key)))
-    return ordered[:MAX_FINDINGS]
+    return sorted(findings, key=lambda finding: (not finding.is_warning, KEYS.index(finding.key)))[:MAX_FINDINGS]
 
 
 # What one side has, and the other never
@@ -1089,7 +1093,7 @@ def drops_most_words(text: str) -> bool:
 
 
 def find_unrelated(few: Texts) -> Iterator[Finding]:
-    """Hypotheses that are no nearer to their own references than to others; see :attr:`Texts.nearness`.
+    """Hypotheses that are no nearer to their own references than to others; see :attr:`Texts.likeness`.
 
     Example:
         >>> hypotheses, references = ["ein Hund ist nun hier"] * 100, [["there was one large dog"]] * 100
@@ -1098,6 +1102,6 @@ def find_unrelated(few: Texts) -> Iterator[Finding]:
     """
     # Unlike names and yes or no
     are_long = all(sum(map(len, lines)) >= 20 * max(len(few), 100) for lines in few.sides.values())
-    if are_long and few.nearness == 0 and measure_likeness(few.compared) < 0.2:  # unlike molecules
+    if are_long and few.likeness == 0 and measure_likeness(few.compared) < 0.2:  # unlike molecules
         statement = "hypotheses were compared, and are no nearer to their own references than to others"
         yield say("vocabulary", len(few.compared), len(few), statement)
