@@ -420,7 +420,6 @@ CATEGORIES = {
     "P": "a punctuation mark",
     "N": "a digit",
     "Z": "white space",
-    "Cc": "a tab or a line break",
 }
 """Kinds of characters, by the beginning of their category in Unicode."""
 ASPECTS = {"letter": "case", "mark": "punctuation", "space": "spaces", "break": "spaces"}
@@ -437,6 +436,8 @@ def kinds_of(character: str) -> list[str]:
         >>> kinds_of("A"), kinds_of("。")
         (['an upper-case letter', 'Latin letters'], ['a punctuation mark'])
     """
+    if character == "\n":
+        return ["a line break"]
     category = unicodedata.category(character)
     kinds = [name for prefix, name in CATEGORIES.items() if category.startswith(prefix)]
     if character.isalpha():
