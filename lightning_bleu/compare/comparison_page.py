@@ -175,7 +175,7 @@ def _to_example(comparison: Comparison, metric: str, system: str, change: Change
     ):
         spans, marked_references = mark_words(comparison.tokenize(hypothesis), references)
         hypotheses.append(ExampleLine(name, spans, format_in_unit(score, percent)))
-    lines += label_references(marked_references)  # what the compared system lacks
+    lines += label_references(marked_references)  # marked where the compared system lacks a word
     return Example(change.index, [*lines, *hypotheses])
 
 

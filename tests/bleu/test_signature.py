@@ -24,7 +24,7 @@ ONE = (["a"], ["a"])
         (IDS, {"convention": "gnmt", "smoothing": "epsilon"}, "epsilon[1e-13]|reflen:shortest|zero:as-smoothed|ver"),
         (IDS, {"max_order": 2, "weights": (0.7, 0.3), "unk_id": 3}, "|unk:unmatched|order:2|weights:0.7,0.3|version:"),
         (IDS, {"convention": Convention(zero_rule="leave-out")}, "|zero:leave-out|"),
-        (IDS, {"decoder": lambda rows: ["a b"] * len(rows), "unk_id": 3}, "|smooth:exp|reflen:closest|version:"),
+        (IDS, {"decoder": lambda rows: ["a"] * len(rows), "unk_id": 3}, "|tok:13a|smooth:exp|reflen:closest|version:"),
         (([], []), {}, "nrefs:?|case:mixed|eff:no|tok:?|smooth:exp|reflen:closest|version:"),
         (WORDS, {"tokenizer": "intl", "lowercase": True}, "nrefs:var|case:lc|eff:no|tok:intl|"),
         ((["a"], [["a", "b"]]), {"tokenizer": str.split}, "nrefs:2|case:mixed|eff:no|tok:split|"),

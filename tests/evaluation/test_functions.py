@@ -154,7 +154,8 @@ def test_a_function_gets_a_third_argument_if_a_parameter_asks_for_it(function: A
         (
             0.5,
             ValueError,
-            r"got one number: it gets lists, so return one, or pass FunctionMetric\(..., corpus_level=True\)$",
+            r"pair per sentence, got one number: it gets lists, and must return a list, "
+            r"unless it is FunctionMetric\(..., corpus_level=True\)$",
         ),
         ([0.5], ValueError, r"one number or pair per sentence, got the shape \(1,\) for 3 sentences$"),
         ([1, float("nan"), 2], ValueError, r"'f' returned nan for the hypothesis 'x': return a finite number .* None"),

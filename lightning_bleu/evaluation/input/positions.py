@@ -156,7 +156,7 @@ def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
         None if that is unknown: for an iterable dataset, for a sampler other than PyTorch's, for a custom batch
         sampler, and with ``in_order=False``. As a mask, None lets every sentence of the batch count. That is right in
         a single process. In several, sentences may count twice, unless the sampler adds none. Then validate in a single
-        process, or use :class:`lightning_bleu.BLEUCallback` and return the index of each sentence as ``"index"``.
+        process, or use :class:`lightning_bleu.BLEUCallback` and return the ``"index"`` of each sentence.
 
     Notes:
         With several processes, a ``DistributedSampler`` repeats items so that each process gets the same number of

@@ -344,7 +344,8 @@ def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], metric: Fun
     if numbers.shape not in shapes and not (is_number and metric.corpus_level):
         if is_number:
             raise ValueError(
-                f"{needs}, got one number: it gets lists, so return one, or pass FunctionMetric(..., corpus_level=True)"
+                f"{needs}, got one number: it gets lists, and must return a list, unless it is "
+                "FunctionMetric(..., corpus_level=True)"
             )
         raise ValueError(f"{needs}, got the shape {tuple(numbers.shape)} for {count} sentences")
     _check_finite(name, numbers, sentences)

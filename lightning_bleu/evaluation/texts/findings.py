@@ -981,7 +981,9 @@ def ends_in_loop(text: str) -> bool:
 
 
 def find_limit(texts: Texts) -> Iterator[Finding]:
-    """Many texts of a side that have the greatest length of all.
+    """Many texts of a side that have the greatest length of all, as if a limit cut them.
+
+    Either nearly all texts have it whose counterpart is longer, or far more texts than have one of the lengths below.
 
     Example:
         >>> references = [[f"{number} this is a sentence of {'so ' * number}words"] for number in range(20)]
