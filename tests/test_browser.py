@@ -64,7 +64,7 @@ def check_sentences(page: Page, board: str) -> None:
     assert [label.inner_text() for label in first.locator("code").all()] == ["src", "hyp", "ref"]
     weights = first.locator("strong").evaluate_all("words => words.map(word => getComputedStyle(word).fontWeight)")
     assert set(weights) == {"700"}  # a model after 60 steps has words wrong
-    page.get_by_text("wrong or missing word", exact=False).first.wait_for(timeout=TIMEOUT)
+    page.get_by_text("wrong or missing", exact=False).first.wait_for(timeout=TIMEOUT)
 
 
 def check_figures(page: Page, board: str) -> None:

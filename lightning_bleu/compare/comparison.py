@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.compare.comparison_page import describe_comparison
 from lightning_bleu.compare.texts import SystemTexts
 from lightning_bleu.core.batch import Sentence
@@ -20,6 +19,7 @@ from lightning_bleu.observers.samples import (
     drop_repeats,
     find_changed,
     find_gains,
+    find_marking,
     find_worst,
     score_samples,
     split_line,
@@ -102,7 +102,6 @@ class Comparison(Viewable):
         resamples: the number of resamples.
         signatures: what the scores of a metric depend on, by metric, for metrics that have a signature.
         findings: what stands out in the texts of each system.
-        bleu_settings: how texts are tokenized, to mark their words.
 
     Notes:
         ``print(comparison)`` shows it as text, a notebook as a table, and :meth:`to_html` writes a page.
@@ -116,7 +115,6 @@ class Comparison(Viewable):
     resamples: int
     signatures: Mapping[str, str]
     findings: Sequence[Finding]
-    bleu_settings: BLEUSettings
 
     @property
     def systems(self) -> list[str]:
@@ -233,7 +231,7 @@ class Comparison(Viewable):
         chosen, ids = drop_repeats(sentences, count), self.texts.ids
         if ids is not None:
             chosen = {number: Sentence(*sentence[:3], id=ids[number]) for number, sentence in chosen.items()}
-        return score_samples(chosen, rows, self.bleu_settings)
+        return score_samples(chosen, rows)
 
     def count_changed(self, metric: str, system: str) -> ChangeCounts:
         """How many sentences a system translates better than the baseline, equally well, and worse.
@@ -250,8 +248,9 @@ class Comparison(Viewable):
         return ChangeCounts(improved, len(gains) - improved - worsened, worsened)
 
     def tokenize(self, text: str) -> Line:
-        """A text with its tokens, as BLEU counts them."""
-        return split_line(text, False, self.bleu_settings)
+        """A text with its tokens, as an error rate or BLEU counts them."""
+        rows = {metric: of_systems[self.baseline] for metric, of_systems in self.rows.items()}
+        return split_line(text, False, find_marking(rows))
 
     def describe(self, examples: int) -> View:
         """What there is to see; see :class:`Viewable`."""

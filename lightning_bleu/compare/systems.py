@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.compare.comparison import Comparison
 from lightning_bleu.compare.recorded_metrics import RunRecords
 from lightning_bleu.compare.texts import SystemTexts, TextFile, Translations, read_systems
@@ -32,7 +31,6 @@ from lightning_bleu.evaluation.scores.sentences import SentenceRows
 from lightning_bleu.evaluation.scores.uncertainty import resample
 from lightning_bleu.evaluation.scores.validation import Scored, score_loaders
 from lightning_bleu.evaluation.texts.findings import Finding, select_warnings
-from lightning_bleu.observers.samples import find_bleu
 
 if TYPE_CHECKING:
     from typing_extensions import Never
@@ -143,16 +141,12 @@ def compare_texts(
         intervals_of_metric = [interval_of(scores, of_metric.scorer, confidence) for scores in of_metric.scores]
         intervals[name.metric] = dict(zip(texts.hypotheses, intervals_of_metric))
         tests[name.metric] = dict(zip(others, of_metric.test_against_first(confidence)))
-    bleu = find_bleu(rows_by_system[baseline])
-    settings = BLEUSettings.from_options() if bleu is None else bleu[1].settings
     signatures = {}
     for score in scored[baseline]:
         signature = getattr(score.result.report, "signature", None)
         if score.name.key in shared_rows and signature is not None:
             signatures[score.name.key] = signature
-    return Comparison(
-        texts, intervals, tests, shared_rows, confidence, resamples, signatures, findings, bleu_settings=settings
-    )
+    return Comparison(texts, intervals, tests, shared_rows, confidence, resamples, signatures, findings)
 
 
 def _score(

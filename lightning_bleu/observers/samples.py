@@ -15,6 +15,7 @@ from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.scoring import Scorer
 from lightning_bleu.core.tokens import load_tokenizer, tokenize_line
+from lightning_bleu.evaluation.metrics.functions import FunctionScorer
 from lightning_bleu.evaluation.scores.sentences import SentenceRows
 from lightning_bleu.evaluation.scores.validation import ScoredLoader
 from lightning_bleu.views.blocks import Block, Example, ExampleLine, Examples, Note, Span, View
@@ -315,10 +316,8 @@ def make_samples(loader: ScoredLoader, chosen: ChosenSentences, name: str) -> Sa
         chosen: the sentences; none in other processes than process 0.
         name: the name of the loader.
     """
-    bleu = find_bleu(loader.rows)
-    settings = BLEUSettings.from_options() if bleu is None else bleu[1].settings
     chosen_texts = {**chosen.first, **chosen.worst}
-    by_number = {sample.index: sample for sample in score_samples(chosen_texts, loader.rows, settings)}
+    by_number = {sample.index: sample for sample in score_samples(chosen_texts, loader.rows)}
     index = loader.sentences.index
     if index is not None:
         by_number = {number: replace(sample, index=int(index[number])) for number, sample in by_number.items()}
@@ -338,6 +337,12 @@ def find_bleu(rows_by_score: Mapping[str, SentenceRows]) -> tuple[str, BLEUScore
     return None
 
 
+def find_marking(rows_by_score: Mapping[str, SentenceRows]) -> Scorer | None:
+    """The scorer whose tokens are marked: that of the first BLEU, else the first one; None without any rows."""
+    bleu = find_bleu(rows_by_score)
+    return bleu[1] if bleu else next((of_score.scorer for of_score in rows_by_score.values()), None)
+
+
 def label_references(references: Sequence[Sequence[Span]]) -> list[ExampleLine]:
     """The references of a sentence, as a page shows them."""
     if len(references) == 1:
@@ -345,24 +350,20 @@ def label_references(references: Sequence[Sequence[Span]]) -> list[ExampleLine]:
     return [ExampleLine(f"reference {number}", line) for number, line in enumerate(references[:_MAX_REFERENCES], 1)]
 
 
-def score_samples(
-    by_number: Mapping[int, Sentence],
-    rows_by_score: Mapping[str, SentenceRows],
-    settings: BLEUSettings,
-) -> list[Sample]:
+def score_samples(by_number: Mapping[int, Sentence], rows_by_score: Mapping[str, SentenceRows]) -> list[Sample]:
     """Samples of sentences with their scores.
 
     Args:
         by_number: the sentences by their numbers, from 0.
         rows_by_score: the rows of all sentences, for each score.
-        settings: how texts are tokenized.
     """
     numbers = list(by_number)
     scores_by_name = {name: rows.select(numbers).score_sentences().tolist() for name, rows in rows_by_score.items()}
     percent = {name: of_score.scorer.percent for name, of_score in rows_by_score.items()}
+    marking = find_marking(rows_by_score)
     samples = []
     for place, (number, sentence) in enumerate(by_number.items()):
-        lines = [split_line(text, sentence.tokenized, settings) for text in (sentence.hypothesis, *sentence.references)]
+        lines = [split_line(text, sentence.tokenized, marking) for text in (sentence.hypothesis, *sentence.references)]
         scores_of_sentence = {name: of_score[place] for name, of_score in scores_by_name.items()}
         sample = Sample(number, lines, sentence.source, scores_of_sentence, percent, sentence.group, sentence.id)
         samples.append(sample)
@@ -374,15 +375,18 @@ def name_labels(samples: Iterable[Sample]) -> list[str]:
     return list(dict.fromkeys(name for sample in samples for name in sample.labels))
 
 
-def split_line(text: str, is_tokenized: bool, settings: BLEUSettings) -> Line:
-    """The beginning of a text, with its tokens.
+def split_line(text: str, is_tokenized: bool, scorer: Scorer | None) -> Line:
+    """The beginning of a text, with its tokens: those that an error rate aligns, or those of BLEU.
 
     Example:
-        >>> split_line("Hi!", False, BLEUSettings.from_options())
-        Line(text='Hi!', tokens=['Hi', '!'])
+        >>> split_line("Hi!", False, BLEUScorer(BLEUSettings.from_options()))
+        Line(text='Hi!', tokens=['Hi', '!'], is_ordered=False)
     """
     text = text[:_MAX_CHARACTERS]
+    if isinstance(scorer, FunctionScorer) and scorer.metric.split is not None:
+        return Line(text, scorer.metric.split(text), is_ordered=True)
     if is_tokenized:
         return Line(text, text.split())
+    settings = scorer.settings if isinstance(scorer, BLEUScorer) else BLEUSettings.from_options()
     tokens = tokenize_line(text.lower() if settings.lowercase else text, load_tokenizer(settings.tokenizer))
     return Line(text, list(map(str, tokens)))

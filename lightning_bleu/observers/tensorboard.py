@@ -48,7 +48,7 @@ def sample_table(samples: Sequence[Sample], caption: str, digits: Mapping[str, i
         >>> sample = Sample(7, [hypothesis, reference], scores={"bleu": 50.0}, percent={"bleu": True})
         >>> table = sample_table([sample], "two words", {"bleu": 1})
         >>> print(table.replace("\\u2068", "").replace("\\u2069", ""))
-        two words<br><strong>Bold</strong>: wrong or missing word. <em>Italic</em>: right word, but in no right \
+        two words<br><strong>Bold</strong>: wrong or missing. <em>Italic</em>: right word, but in no right \
 word pair.
         <BLANKLINE>
         | index | <pre>bleu</pre> | hypothesis, references |

@@ -35,10 +35,12 @@ class ErrorRate(TaskMetric):
     def __init__(self, normalize: Normalizer | None = None, *, skip_empty: bool = False, percent: bool = False) -> None:
         check_installed(type(self).__name__, "rapidfuzz", "wer")
         check_bool("skip_empty", skip_empty)
-        count = partial(count_errors, split=_SPLITS[self.unit], normalize=normalize, skip_empty=skip_empty)
+        split = partial(split_normalized, unit=self.unit, normalize=normalize)
+        count = partial(count_errors, split=split, skip_empty=skip_empty)
         options = {"normalize": normalize, "skip_empty": skip_empty}
         signature = {"unit": self.unit, **({"empty": "skipped"} if skip_empty else {})}
         super().__init__(count, options, signature, percent=percent, sensitive_to=self.aspects)
+        self.split = split
         if skip_empty:
             self.column_names = (*self.column_names, SKIPPED)
 
@@ -112,12 +114,21 @@ class CER(ErrorRate):
     aspects = ("case", "punctuation")
 
 
+def split_normalized(text: str, *, unit: str, normalize: Normalizer | None) -> Sequence[str]:
+    """The words or characters of a text, as they are compared.
+
+    Example:
+        >>> split_normalized("A cat", unit="words", normalize=str.lower)
+        ['a', 'cat']
+    """
+    return _SPLITS[unit](normalize_text(text, normalize))
+
+
 def count_errors(
     hypotheses: Sequence[str],
     references: Sequence[Sequence[str]],
     *,
     split: Callable[[str], Sequence[str]],
-    normalize: Normalizer | None,
     skip_empty: bool = False,
 ) -> list[tuple[int, ...]]:
     """The errors of each hypothesis, the length of its closest reference, and its insertions, deletions, substitutions.
@@ -128,21 +139,20 @@ def count_errors(
         hypotheses: the hypotheses.
         references: the references of each hypothesis.
         split: gives the words or characters of a text.
-        normalize: applied to every text before; None for nothing.
         skip_empty: count nothing for a hypothesis whose references are all empty.
 
     Example:
-        >>> count_errors(["a b c", "a"], [["a x c", "a b d e f g"], [""]], split=str.split, normalize=None)
+        >>> count_errors(["a b c", "a"], [["a x c", "a b d e f g"], [""]], split=str.split)
         [(1, 3, 0, 0, 1), (1, 0, 1, 0, 0)]
     """
     from rapidfuzz.distance import Levenshtein
 
     rows: list[tuple[int, ...]] = []
     for hypothesis, references_of_it in zip(hypotheses, references):
-        items = split(normalize_text(hypothesis, normalize))
+        items = split(hypothesis)
         candidates = []
         for reference in references_of_it:
-            reference_items = split(normalize_text(reference, normalize))
+            reference_items = split(reference)
             candidates.append((Levenshtein.distance(reference_items, items), len(reference_items), reference_items))
         errors, length, closest = min(candidates, key=_closeness)
         if skip_empty and not any(length for _, length, _ in candidates):

@@ -199,7 +199,7 @@ def describe_marks(examples: Examples) -> dict[Mark, str]:
 
 
 MEANINGS: dict[Mark, str] = {
-    "unmatched": "wrong or missing word",
+    "unmatched": "wrong or missing",
     "displaced": "right word, but in no right word pair",
 }
 """What each mark means."""

@@ -19,10 +19,12 @@ class Line(NamedTuple):
     Attributes:
         text: the text as the model or the dataset has it.
         tokens: its tokens, as they are counted.
+        is_ordered: whether they match in their order only, as in an error rate.
     """
 
     text: str
     tokens: Sequence[str]
+    is_ordered: bool = False
 
 
 def shorten(spans: Iterable[Span], limit: int = MAX_SHOWN) -> list[Span]:
@@ -53,6 +55,7 @@ def mark_words(hypothesis: Line, references: Sequence[Line]) -> tuple[list[Span]
     - In the hypothesis, a token is ``"displaced"`` if it matches, but neither of its bigrams appears in a reference.
       A hypothesis of one token has no bigrams, and no displaced tokens.
     - In a reference, a token is ``"unmatched"`` beyond its count in the hypothesis.
+    - If tokens are ordered, those outside an alignment are ``"unmatched"``; see :func:`align`.
 
     Args:
         hypothesis: the hypothesis.
@@ -71,6 +74,10 @@ def mark_words(hypothesis: Line, references: Sequence[Line]) -> tuple[list[Span]
         >>> [(text, mark) for text, mark in marked_reference if mark]
         [('that', 'unmatched')]
     """
+    if hypothesis.is_ordered and references:
+        aligned = [align(hypothesis.tokens, reference.tokens) for reference in references]
+        closest, _ = min(aligned, key=lambda marks: sum(side.count("unmatched") for side in marks))
+        return _split(hypothesis, closest), [_split(line, marks) for line, (_, marks) in zip(references, aligned)]
     largest_counts: Counter[str] = Counter()  # in any one reference
     bigrams: set[tuple[str, str]] = set()
     for reference in references:
@@ -89,6 +96,22 @@ def mark_words(hypothesis: Line, references: Sequence[Line]) -> tuple[list[Span]
             marks.append("")
     marked_references = [_mark_reference(reference, hypothesis) for reference in references]
     return _split(hypothesis, marks), marked_references
+
+
+def align(tokens: Sequence[str], others: Sequence[str]) -> tuple[list[Mark], list[Mark]]:
+    """The marks of two lists of tokens, of which those match that the fewest edits keep. Requires rapidfuzz.
+
+    Example:
+        >>> align(["a", "cat", "sat"], ["the", "cat"])
+        (['unmatched', '', 'unmatched'], ['unmatched', ''])
+    """
+    from rapidfuzz.distance import Levenshtein
+
+    marks: tuple[list[Mark], list[Mark]] = (["unmatched"] * len(tokens), ["unmatched"] * len(others))
+    for start, other_start, size in Levenshtein.editops(tokens, others).as_matching_blocks():
+        marks[0][start : start + size] = [""] * size
+        marks[1][other_start : other_start + size] = [""] * size
+    return marks
 
 
 def _mark_reference(reference: Line, hypothesis: Line) -> list[Span]:
@@ -130,7 +153,7 @@ def _split(line: Line, marks: Sequence[Mark]) -> list[Span]:
         >>> _split(Line("Oh, no!", ["oh", ",", "no", "!"]), ["unmatched", "unmatched", "", ""])
         [Span(text='Oh,', mark='unmatched'), Span(text=' no!', mark='')]
     """
-    text, tokens = line
+    text, tokens, _ = line
     places = _locate(text, tokens)
     if places is None:
         return _split(Line(" ".join(tokens), tokens), marks)

@@ -20,6 +20,7 @@ from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, co
 from lightning_bleu.compare import Comparison, compare_systems
 from lightning_bleu.compare.comparison import ChangeCounts
 from lightning_bleu.core.significance import PairedTest
+from lightning_bleu.tasks import CER, WER
 from lightning_bleu.tasks import TER as LightningTER
 from tests.helpers.resampling import draw_resamples
 from tests.helpers.systems import pick
@@ -321,6 +322,18 @@ def test_a_reference_is_marked_where_the_compared_system_lacks_a_word() -> None:
     right = [f"the cat number {number} sat on a mat" for number in range(40)]
     comparison = compare_systems({"old": right, "new": [line.replace("sat ", "") for line in right]}, references=right)
     assert '<mark class="unmatched">sat</mark>' in comparison._repr_html_()
+
+
+def test_words_are_marked_by_the_alignment_of_an_error_rate_unless_there_is_bleu() -> None:
+    def mark(metrics: Any, hypothesis: str = "Two one three") -> str:
+        systems = {"a": [hypothesis] * 20}
+        return compare_systems(systems, references=["one two three"] * 20, metrics=metrics)._repr_html_()
+
+    wrong = '<mark class="unmatched">{}</mark>'.format
+    assert f"Two {wrong('one')} three" in mark(WER(normalize=str.lower))
+    assert f"{wrong('Two one')} three" in mark(WER())
+    assert f"{wrong('Two')}" in mark({"wer": WER(), "bleu": CorpusBLEU()})
+    assert f"one tw{wrong('e')} three" in mark(CER(), "one twe three")
 
 
 def test_the_worst_sentences_are_shown_once() -> None:

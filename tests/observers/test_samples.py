@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU
-from lightning_bleu.bleu import BLEUSettings, count_rows
+from lightning_bleu.bleu import BLEUScorer, BLEUSettings, count_rows
 from lightning_bleu.core.batch import read_batch
 from lightning_bleu.observers.samples import Sample, split_line
 from lightning_bleu.observers.tensorboard import sample_table
@@ -25,7 +25,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # TensorBoard's copy of bleach warns of its own imports
     from tensorboard.plugin_util import markdown_to_safe_html  # type: ignore[import-untyped]
 
-SETTINGS = BLEUSettings.from_options()
+SCORER = BLEUScorer(BLEUSettings.from_options())
 
 
 def count(hypotheses: Sequence[Any], references: Sequence[Any], metric: CorpusBLEU) -> Tensor:
@@ -42,17 +42,17 @@ def split(line: str) -> Line:
 
 def tokenize(text: str, *, tokenized: bool = False, **options: Any) -> list[str]:
     """The tokens of a text."""
-    line = split_line(text, tokenized, BLEUSettings.from_options(**options))
+    line = split_line(text, tokenized, BLEUScorer(BLEUSettings.from_options(**options)))
     assert line.text == text
     return [*line.tokens]
 
 
 def test_a_sentence_longer_than_what_is_shown_is_marked_as_a_whole() -> None:
     """Its last words are those that match the reference, and beyond them nothing is read of a loop."""
-    hypothesis, reference = (split_line(text, False, SETTINGS) for text in ("x " * 300 + "a b", "a b"))
+    hypothesis, reference = (split_line(text, False, SCORER) for text in ("x " * 300 + "a b", "a b"))
     assert len(hypothesis.tokens) == 302
     assert {span.mark for span in mark_words(hypothesis, [reference])[1][0]} == {""}
-    assert len(split_line("x " * 100_000, False, SETTINGS).text) == 20_000
+    assert len(split_line("x " * 100_000, False, SCORER).text) == 20_000
 
 
 def test_shares_are_shown_in_percent_and_other_scores_on_their_scale() -> None:
@@ -217,7 +217,7 @@ def test_no_text_leaves_its_isolate(text: str) -> None:
 def test_rows_have_an_index_a_column_for_each_score_and_labeled_lines() -> None:
     samples = [make_sample("a b", "a b", "b", source="c d"), make_sample("a", "b", number=1041)]
     page = Page(sample_table(samples, "BLEU = 1\nof process 0", {"bleu": 1, "a_b|c": 4}))
-    assert page.texts["p"] == ["\u2068BLEU = 1\u2069\n\u2068of process 0\u2069\nBold: wrong or missing word."]
+    assert page.texts["p"] == ["\u2068BLEU = 1\u2069\n\u2068of process 0\u2069\nBold: wrong or missing."]
     assert page.texts["th"] == ["index", "bleu", "a_b|c", "source, hypothesis, references"]
     assert page.texts["td"] == [
         *("   1", " 12.3", "0.5000"),
@@ -234,7 +234,7 @@ def test_unmatched_words_are_bold_and_displaced_words_are_italic() -> None:
     )
 
 
-BOLD = "<strong>Bold</strong>: wrong or missing word."
+BOLD = "<strong>Bold</strong>: wrong or missing."
 ITALIC = "<em>Italic</em>: right word, but in no right word pair."
 
 

@@ -24,6 +24,11 @@ def split(line: str) -> Line:
     return Line(line, line.split())
 
 
+def split_in_order(line: str) -> Line:
+    """The same, for an error rate."""
+    return Line(line, line.split(), is_ordered=True)
+
+
 def show(spans: list[Span]) -> str:
     """Spans in one string: ``*unmatched*`` and ``_displaced_``."""
     signs: dict[Mark, str] = {"": "", "unmatched": "*", "displaced": "_"}
@@ -77,6 +82,45 @@ def expected_marks(tokens: list[str], counts: Counter[str], bigrams: set[tuple[s
 )
 def test_unmatched_and_displaced_words_are_marked(hypothesis: str, references: list[str], expected: list[str]) -> None:
     assert show_all(split(hypothesis), *map(split, references)) == expected
+
+
+# The fewest edits, by hand. Of several references, the closest one marks the hypothesis.
+@pytest.mark.parametrize(
+    ("hypothesis", "references", "expected"),
+    [
+        ("two one three", ["one two three"], ["two *one* three", "*one* two three"]),
+        ("a b", ["x y z", "a c b"], ["a b", "*x y z*", "a *c* b"]),
+        ("a", [], ["*a*"]),
+    ],
+)
+def test_words_of_an_error_rate_are_aligned(hypothesis: str, references: list[str], expected: list[str]) -> None:
+    assert show_all(split_in_order(hypothesis), *map(split_in_order, references)) == expected
+
+
+@given(SENTENCES, SENTENCES)
+def test_an_alignment_has_as_few_edits_as_there_are(tokens: list[str], others: list[str]) -> None:
+    marked, (marked_other,) = mark_words(split_in_order(" ".join(tokens)), [split_in_order(" ".join(others))])
+    gaps, matches = [], []
+    for spans, words in ((marked, tokens), (marked_other, others)):
+        marks = token_marks(spans)
+        matches.append([word for word, mark in zip(words, marks, strict=True) if not mark])
+        joined = "".join("x" if mark else " " for mark in marks)
+        gaps.append([*map(len, joined.split(" "))])
+    assert matches[0] == matches[1]
+    assert sum(map(max, *gaps)) == count_edits(tokens, others)
+
+
+def count_edits(tokens: list[str], others: list[str]) -> int:
+    """The definition of the edit distance."""
+    if not tokens or not others:
+        return len(tokens) + len(others)
+    costs = [[*range(len(others) + 1)]]
+    for row, token in enumerate(tokens, 1):
+        costs.append([row])
+        for column, other in enumerate(others, 1):
+            above, diagonal = costs[row - 1][column], costs[row - 1][column - 1]
+            costs[row].append(min(above + 1, costs[row][-1] + 1, diagonal + (token != other)))
+    return costs[-1][-1]
 
 
 @given(SENTENCES, st.lists(SENTENCES, max_size=4))
