@@ -48,8 +48,7 @@ FEW_CHARACTERS = 500
 """The same where it takes longer: NFKC of many combining marks is quadratic."""
 LEAST = {
     "symbol": (4, 0.1),  # a name with an accent or a quotation mark is in fewer texts
-    "letter": (10, 0.2),  # a name or a unit with a foreign letter
-    "mixed": (10, 0.2),  # a word with punctuation, such as "U.S.", in texts of a single topic
+    "letter": (10, 0.2),  # a name or a unit with a foreign letter, or "U.S." in texts of a single topic
     "word": (12, 0.5),  # a frequent word that a weak model does not know yet, or overuses
     "kind": (10, 0.4),  # digits or capitals of a few sentences
     "lost": (8, 0.25),  # "the" that a translation left out
@@ -133,7 +132,7 @@ NOTES = {
     "vocabulary",
 }
 """What is no warning, because weak models do it, too."""
-WEIGHTS = {"symbol": 1.0, "word": 1.0, "mixed": 1.0, "kind": 0.9, "letter": 0.8, "end": 0.7, "changed": 2.0}
+WEIGHTS = {"symbol": 1.0, "word": 1.0, "kind": 0.9, "letter": 0.8, "end": 0.7, "changed": 2.0}
 """What is said first: a string, unless it is one of many characters of a kind, and a kind anywhere rather than at an
 end."""
 OTHER = {"hypotheses": "references", "references": "hypotheses"}
@@ -247,7 +246,7 @@ class Texts:
 
         What hypotheses of nearness 0 lack means nothing.
         """
-        words, of_references = self.tally(str.split).values()
+        _, words, of_references = next(self.tally(str.split))
         return 0.0 if 2 * len(words) <= len(of_references) else self.likeness
 
     def pick(self, numbers: Collection[int], limit: int) -> Texts:
@@ -269,17 +268,18 @@ class Texts:
         number, share = LEAST[kind]
         return min(max(len(self), 4), number + share * len(self))
 
-    def tally(self, features: Callable[[str], Iterable[str]]) -> dict[str, Counter[str]]:
-        """How many texts of each side have each feature.
+    def tally(self, features: Callable[[str], Iterable[str]]) -> Iterator[tuple[str, Counter[str], Counter[str]]]:
+        """For each side, how many of its texts have each feature, and how many of the other side.
 
         Example:
-            >>> Texts(["a b"], [["b"]]).tally(str.split)
-            {'hypotheses': Counter({'a': 1, 'b': 1}), 'references': Counter({'b': 1})}
+            >>> next(Texts(["a b"], [["b"]]).tally(str.split))
+            ('hypotheses', Counter({'a': 1, 'b': 1}), Counter({'b': 1}))
         """
-        counters = {}
-        for side, lines in self.sides.items():
-            counters[side] = Counter(chain.from_iterable(map(features, lines)))
-        return counters
+        of_hypotheses, of_references = (
+            Counter(chain.from_iterable(map(features, lines))) for lines in self.sides.values()
+        )
+        yield "hypotheses", of_hypotheses, of_references
+        yield "references", of_references, of_hypotheses
 
     def count(self, has: Callable[[str], object]) -> dict[str, tuple[int, int]]:
         """For each side, how many texts have something, and how many of the other side.
@@ -474,14 +474,13 @@ def class_of(text: str) -> str:
     """How a string is judged: symbols differ seldom by chance, words of letters often.
 
     Example:
-        >>> [class_of(text) for text in ("</", "ü", "the", "it's", "</s>")]
-        ['symbol', 'letter', 'word', 'word', 'mixed']
+        >>> [class_of(text) for text in ("</", "ü", "U.S.", "the", "it's")]
+        ['symbol', 'letter', 'letter', 'word', 'word']
     """
     if not any(map(str.isalnum, text)):
         return "symbol"
-    if len(text) == 1:
-        return "letter"
-    return "word" if text[0].isalnum() and text[-1].isalnum() else "mixed"
+    is_word = len(text) > 1 and text[0].isalnum() and text[-1].isalnum()
+    return "word" if is_word else "letter"
 
 
 class OneSided(NamedTuple):
@@ -551,10 +550,8 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Iterat
 
 def list_contained(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
     """The strings that one side has, and the other does not."""
-    counters = few.tally(list_strings)
     least_count = few.least("symbol")
-    for side, frequencies in counters.items():
-        others = counters[OTHER[side]]
+    for side, frequencies, others in few.tally(list_strings):
         for text, count in frequencies.items():
             if count < least_count or count <= RATIO * others[text]:
                 continue
@@ -568,9 +565,8 @@ def list_lacking(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
     """The kinds of characters that one side lacks, and the other does not."""
     if few.nearness <= NEAR:
         return
-    counters = few.tally(list_kinds)
-    for side, frequencies in counters.items():
-        for kind, count in counters[OTHER[side]].items():
+    for side, frequencies, others in few.tally(list_kinds):
+        for kind, count in others.items():
             lacking = len(few) - frequencies[kind]
             if lacking < few.least("kind") or lacking <= LACK_RATIO * (len(few) - count):
                 continue
@@ -707,8 +703,13 @@ def list_changed(few: Texts) -> Iterator[OneSided]:
                 yield OneSided(-WEIGHTS["changed"] * count, side, "have", name)
 
 
-REPEATED = re.compile(r"(\w)\1+")
-"""A letter that comes several times in a row, as those of CTC do."""
+NEARER: dict[str, Callable[[str], str]] = {
+    "without white space": lambda text: "".join(text.split()),
+    "without repeated letters": lambda text: re.sub(r"(\w)\1+", r"\1", text),  # such as those of CTC
+    "with their words reversed": lambda text: " ".join(text.split()[::-1]),
+    "with their characters reversed": lambda text: text[::-1],
+}
+"""What brings hypotheses nearer to their references; what leaves something out is done to both."""
 
 
 def find_nearer(few: Texts) -> Iterator[Finding]:
@@ -721,14 +722,10 @@ def find_nearer(few: Texts) -> Iterator[Finding]:
         'were compared, and are nearer to their references with their'
     """
     pairs = few.compared
-    changed_pairs = {
-        "without white space": [("".join(left.split()), "".join(right.split())) for left, right in pairs],
-        "with their words reversed": [(" ".join(left.split()[::-1]), right) for left, right in pairs],
-        "with their characters reversed": [(left[::-1], right) for left, right in pairs],
-        "without repeated letters": [(REPEATED.sub(r"\1", left), REPEATED.sub(r"\1", right)) for left, right in pairs],
-    }
     before = measure_likeness(pairs)
-    for name, changed in changed_pairs.items():
+    for name, change in NEARER.items():
+        is_of_both = name.startswith("without")
+        changed = [(change(left), change(right) if is_of_both else right) for left, right in pairs]
         after = measure_likeness(changed)
         if after > max(0.15, before + 0.08):  # unlike by chance, as with texts of few characters
             statement = f"hypotheses were compared, and are nearer to their references {name}"
@@ -827,9 +824,7 @@ def find_same(texts: Texts) -> Iterator[Finding]:
         "9 of 9 hypotheses are the same: 'a dog'. E"
     """
     size = len(texts)
-    counters = texts.tally(lambda text: [text])
-    for side, frequencies in counters.items():
-        others = counters[OTHER[side]]
+    for side, frequencies, others in texts.tally(lambda text: [text]):
         if side == "references" and len(frequencies) <= 8:  # such as yes and no
             continue
         text, count = frequencies.most_common(1)[0]
@@ -992,24 +987,22 @@ def find_limit(texts: Texts) -> Iterator[Finding]:
         '18 of 20 hypotheses have 9 words, and none has mo'
     """
     least = texts.least("few")
-    for side, lines in texts.sides.items():
-        for unit, count_units in (("words", lambda text: len(text.split())), ("characters", len)):
-            lengths = [*map(count_units, lines)]
-            limit = max(lengths)
-            count = lengths.count(limit)
-            is_weak = count == len(texts) and texts.nearness == 0  # a model that has learned no words yet
-            if limit < 6 or count < least or is_weak:
-                continue
-            others = [*map(count_units, texts.sides[OTHER[side]])]
-            lengths_of_longer = [length for length, other in zip(lengths, others) if other > limit]
-            are_cut = lengths_of_longer.count(limit) >= max(least, 0.8 * len(lengths_of_longer))
-            have_one_pattern = len({other for other in others if other > limit}) == 1
-            # Lengths of whole texts become rarer
-            below = max(lengths.count(limit - 1), lengths.count(limit - 2))
-            if (are_cut and not have_one_pattern) or (count > 10 * below > 0 and max(others) >= limit):
-                statement = f"{side} have {limit} {unit}, and none has more, as if a limit cut them"
-                yield say("limit", count, len(texts), statement)
-                break
+    word_counts = {side: [len(line.split()) for line in lines] for side, lines in texts.sides.items()}
+    for side, other in OTHER.items():
+        lengths = word_counts[side]
+        limit = max(lengths)
+        count = lengths.count(limit)
+        is_weak = count == len(texts) and texts.nearness == 0  # a model that has learned no words yet
+        if limit < 6 or count < least or is_weak:
+            continue
+        of_longer = [length for length, of_other in zip(lengths, word_counts[other]) if of_other > limit]
+        are_cut = of_longer.count(limit) >= max(least, 0.8 * len(of_longer))
+        # Lengths of whole texts become rarer
+        below = max(lengths.count(limit - 1), lengths.count(limit - 2))
+        is_peak = count > 10 * below > 0 and max(word_counts[other]) >= limit
+        if are_cut or is_peak:
+            statement = f"{side} have {limit} words, and none has more, as if a limit cut them"
+            yield say("limit", count, len(texts), statement)
 
 
 def find_leak(texts: Texts) -> Iterator[Finding]:
@@ -1045,12 +1038,9 @@ def find_repeats(texts: Texts, sources: Sequence[str]) -> Iterator[Finding]:
     """
     whole = Counter(zip(texts.hypotheses, map(tuple, texts.references), sources))
     for name, frequencies in (("sentences", whole), ("hypotheses", Counter(texts.hypotheses))):
-        numbers = Counter(frequencies.values())
-        times = max(sorted(numbers), key=lambda times: numbers[times] + numbers[times + 1])
-        number = numbers[times] + numbers[times + 1]
+        [(times, number)] = Counter(frequencies.values()).most_common(1)
         if times > 1 and number >= max(8, 0.8 * len(frequencies)):
-            shown = f"{times} or {times + 1}" if numbers[times + 1] else f"{times}"
-            yield say(f"repeats of {name}", number, len(frequencies), f"{name} come {shown} times each")
+            yield say(f"repeats of {name}", number, len(frequencies), f"{name} come {times} times each")
             return
 
 
