@@ -523,24 +523,25 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Iterat
         aspects: what the metrics see.
     """
     explained = defaultdict[str, set[int]](set)
-    for found in sorted([*list_changed(few), *list_contained(few, aspects), *list_lacking(few, aspects)]):
+    candidates = [*list_changed(few), *list_contained(few, aspects), *list_lacking(few, aspects)]
+    for found in sorted(candidates):
         lines = few.sides[found.side]
         numbers = [number for number, line in enumerate(lines) if found.does(line)]
         # A period that only one side has explains no missing capitals
-        topic = found.feature if found.verb == "lack" and " at the " not in found.feature else ""
+        is_anywhere = found.verb == "lack" and " at the " not in found.feature
+        topic = found.feature if is_anywhere else ""
         if are_most(number in explained[topic] for number in numbers):
             continue
-        quoted = quote(found, [lines[number] for number in numbers])
-        kind = class_of(found.feature)
-        name = find_remedy(quoted, kind)
-        # A weak model lacks words and marks
-        is_weak = few.nearness == 0 and (kind != "symbol" or found.side == "references")
-        if is_weak and found.verb == "contain" and name not in CERTAIN:
-            continue
+        quoted = found
+        topics = [""]
+        if found.verb == "contain":
+            quoted = quote(found, [lines[number] for number in numbers])
+            topics += list_kinds(quoted.feature)
+        name = find_remedy(quoted, class_of(found.feature))
         count, others = texts.count(quoted.does)[found.side]
         are_enough = len(texts) >= MIN_DIFFERING or name in CERTAIN or name == "changed"
         if are_enough and count > LACK_RATIO * others:  # unlike what other references have
-            for topic in ["", *list_kinds(quoted.feature)] if found.verb in VERBS else [""]:
+            for topic in topics:
                 explained[topic].update(numbers)
             statement = describe_one_sided(quoted, others)
             share = KIND_SHARE if found.verb == "lack" else NOTE_SHARE
@@ -557,7 +558,9 @@ def list_contained(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
                 continue
             kind = class_of(text)
             is_word = kind == "word" and "letters" not in aspects
-            if count >= few.least(kind) and not is_word:
+            # A weak model lacks words and marks
+            is_weak = few.nearness == 0 and (kind != "symbol" or side == "references")
+            if count >= few.least(kind) and not is_word and not is_weak:
                 yield OneSided(-count * WEIGHTS[kind], side, "contain", text)
 
 
@@ -607,15 +610,9 @@ def find_remedy(found: OneSided, kind: str) -> str:
 
 
 def quote(found: OneSided, lines: Sequence[str]) -> OneSided:
-    """The same with an example; a string as the longest one that nearly all of its lines share, and where."""
-    if found.verb == "lack":
-        return found
-    example = min(lines, key=len)
-    if found.verb == "have":
-        return found._replace(example=example[:60])
-    text = grow(found.feature, example, lines[:100])
-    verbs = [verb for verb, does in VERBS.items() if are_most(does(line, text) for line in lines)]
-    verb = verbs[0] if verbs else "contain"
+    """The longest string that nearly all lines share instead of a part of it, where it is, and an example."""
+    text = grow(found.feature, min(lines, key=len), lines)
+    verb = next(verb for verb, does in VERBS.items() if are_most(does(line, text) for line in lines))
     if verb == "contain":
         text = text.strip(" ")
     example = min((line for line in lines if VERBS[verb](line, text)), key=len)
@@ -697,10 +694,12 @@ def is_changed(name: str, text: str) -> bool:
 def list_changed(few: Texts) -> Iterator[OneSided]:
     """The transformations that change one side, and not the other."""
     for name in CHANGES:
-        for side, (count, others) in few.count(partial(is_changed, name)).items():
+        has = partial(is_changed, name)
+        for side, (count, others) in few.count(has).items():
             is_weak = side == "references" and few.nearness == 0  # which does not write them yet
             if count >= few.least("changed") and count > RATIO * others and not is_weak:
-                yield OneSided(-WEIGHTS["changed"] * count, side, "have", name)
+                example = min(filter(has, few.sides[side]), key=len)
+                yield OneSided(-WEIGHTS["changed"] * count, side, "have", name, example[:60])
 
 
 NEARER: dict[str, Callable[[str], str]] = {
@@ -740,14 +739,13 @@ def find_lost_words(few: Texts) -> Iterator[Finding]:
         >>> next(find_lost_words(Texts(["has a dog"] * 20, references))).message[:76]
         '20 of 20 hypotheses lack the first word of the other side, and have the one '
     """
-    words = {side: [line.lower().split() for line in lines] for side, lines in few.sides.items()}
+    words = {side: [re.sub(r"\d", " ", line.lower()).split() for line in lines] for side, lines in few.sides.items()}
     for name, end, beside in (("first", 0, 1), ("last", -1, -2)):
         for side, other in OTHER.items():
             lost = []
             for left, right in zip(words[side], words[other]):
                 if min(len(left), len(right)) > 2 and left[end] == right[beside] != right[end]:
                     lost.append(right[end])
-            lost = [word for word in lost if not any(map(str.isdigit, word))]  # unlike ids
             if len(lost) >= few.least("lost") and len(set(lost)) > 3:
                 statement = f"{side} lack the {name} word of the other side, and have the one beside it"
                 yield say("nearer words", len(lost), len(few), statement)
@@ -1058,21 +1056,27 @@ OTHER_WORD = re.compile(r"\S*[^\W\d_a-zA-Z]\S*")
 def find_script(texts: Texts, metrics: Mapping[str, EvaluatorMetric]) -> Iterator[Finding]:
     """References whose words a metric does not find, because they have no spaces, or other letters than a to z."""
     references = texts.sides["references"]
-    names = [name for name, metric in metrics.items() if "latin" in metric.sensitive_to]
+    names = name_metrics(metrics, "latin")
     if names:
         count = sum(map(drops_most_words, references))
         if count >= texts.least("few"):  # more than among German words
-            statement = f"references have letters other than a to z in most words, which {' and '.join(names)} drops"
+            statement = f"references have letters other than a to z in most words, which {names} drops"
             yield say("vocabulary of a script", count, len(texts), statement)
-    names = [name for name, metric in metrics.items() if "spaces" in metric.sensitive_to]
-    for script, (letter, word_length) in UNSPACED_SCRIPTS.items() if names else ():
+    names = name_metrics(metrics, "spaces")
+    for script, (letter, word_length) in UNSPACED_SCRIPTS.items():
         written = [text for text in references if 2 * len(letter.findall(text)) > len(text)]
         joined = " ".join(written)
         is_unspaced = len(letter.findall(joined)) > word_length * len(joined.split())
-        if is_unspaced and len(written) >= texts.least("script"):
-            statement = f"references are {script}, whose phrases count as words in {' and '.join(names)}"
+        if names and is_unspaced and len(written) >= texts.least("script"):
+            statement = f"references are {script}, whose phrases count as words in {names}"
             yield say("vocabulary of a script", len(written), len(texts), statement)
             return
+
+
+def name_metrics(metrics: Mapping[str, EvaluatorMetric], aspect: str) -> str:
+    """The names of the metrics that see an aspect of texts; empty without any."""
+    names = [name for name, metric in metrics.items() if aspect in metric.sensitive_to]
+    return " and ".join(names)
 
 
 def drops_most_words(text: str) -> bool:
