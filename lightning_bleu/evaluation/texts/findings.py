@@ -19,11 +19,11 @@ import re
 import string
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from lightning_bleu.core.mistakes import UNSPACED
 from lightning_bleu.core.scoring import EvaluatorMetric
@@ -71,9 +71,7 @@ TAG = re.compile(r"<[^<>\s]+>|\[\w{2,}\]|>>\w+<<|(?<!\w)_*[a-z]{2,3}_[A-Z]\w+|__
 """What looks like a special token, or like the code of a language. Unknown words may be decoded as \u2047."""
 SUBWORD = re.compile(r"\w@@ \w|\w ##\w|\u2581\w|\u0120\w+(?: \w+)? \u0120\w+(?: \w+)? \u0120|[a-z]\u0120|\w</w>")
 """The marks of four kinds of subwords. In Maltese, a word may begin with \u0120."""
-CODE = re.compile(r"^b['\"]|^\[['\"]")
-"""The beginning of bytes or of a list that ``str`` has written."""
-CERTAIN = {"one-sided subwords": SUBWORD, "one-sided tags": TAG, "one-sided code": CODE}
+CERTAIN = {"one-sided subwords": SUBWORD, "one-sided tags": TAG}
 """What is no text, and says enough in a few sentences, too."""
 PIECES = {
     "have marks of subwords": (SUBWORD, "both-sides pieces"),
@@ -87,7 +85,6 @@ ID = re.compile(r"\w{3}.*\d|\d{4}")
 REMEDIES = {
     "one-sided subwords": "Join the subwords: decode ids to text.",
     "one-sided tags": "Are they special tokens? Set skip_special_tokens=True. Remove tags with all that they tag.",
-    "one-sided code": "Decode bytes, and return strings instead of str(...).",
     "one-sided symbols": "It makes the score worse. Is it padding, markup, or punctuation? Print a text with repr().",
     "one-sided ends": "It makes the score worse.",
     "one-sided words": "It makes the score worse.",
@@ -172,14 +169,18 @@ class Finding:
         return f"{self.where}: {self.message}" if self.where else self.message
 
 
-def say(name: str, count: int, size: int, statement: str, *, is_note: bool = False) -> Finding:
+Findings: TypeAlias = Iterator[Finding]
+"""What a rule yields."""
+
+
+def say(name: str, count: int, whole: Sized, statement: str, *, is_note: bool = False) -> Finding:
     """A finding about some of all sentences.
 
     Example:
-        >>> say("repeats of sentences", 2000, 2000, "sentences come 2 times each").message
+        >>> say("repeats of sentences", 2000, range(2000), "sentences come 2 times each").message
         '2,000 of 2,000 sentences come 2 times each. Count each once, or intervals are too narrow.'
     """
-    message = f"{count:,} of {size:,} {statement}. {REMEDIES[name]}"
+    message = f"{count:,} of {len(whole):,} {statement}. {REMEDIES[name]}"
     return Finding(name.split()[0], message, is_warning=not is_note and name not in NOTES)
 
 
@@ -378,7 +379,7 @@ def find_findings(
     return select_findings(findings)
 
 
-def find_differences(texts: Texts, aspects: Collection[str]) -> Iterator[Finding]:
+def find_differences(texts: Texts, aspects: Collection[str]) -> Findings:
     """What is written in another way, in texts of the same sentences."""
     numbers = random.Random(0).sample(range(len(texts)), min(MAX_COUNTED, len(texts)))
     few = texts.pick(numbers, FEW_CHARACTERS)  # from all parts, at random: every fourth line may be wrong
@@ -460,16 +461,6 @@ def list_kinds(text: str) -> set[str]:
     return kinds
 
 
-def list_strings(text: str) -> set[str]:
-    """The characters and words of a text.
-
-    Example:
-        >>> sorted(list_strings("so 7"))
-        ['7', 'so']
-    """
-    return {*text, *text.split()} - COMMON
-
-
 def class_of(text: str) -> str:
     """How a string is judged: symbols differ seldom by chance, words of letters often.
 
@@ -514,7 +505,7 @@ class OneSided(NamedTuple):
         return VERBS[self.verb](text, self.feature)
 
 
-def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Iterator[Finding]:
+def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Findings:
     """What one side has or lacks, the most frequent things, each in other sentences.
 
     Args:
@@ -546,13 +537,13 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Iterat
             statement = describe_one_sided(quoted, others)
             share = KIND_SHARE if found.verb == "lack" else NOTE_SHARE
             is_note = name not in CERTAIN and count < share * len(texts)
-            yield say(name, count, len(texts), statement, is_note=is_note)
+            yield say(name, count, texts, statement, is_note=is_note)
 
 
 def list_contained(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
     """The strings that one side has, and the other does not."""
     least_count = few.least("symbol")
-    for side, frequencies, others in few.tally(list_strings):
+    for side, frequencies, others in few.tally(lambda text: {*text, *text.split()} - COMMON):
         for text, count in frequencies.items():
             if count < least_count or count <= RATIO * others[text]:
                 continue
@@ -605,7 +596,7 @@ def find_remedy(found: OneSided, kind: str) -> str:
         if pattern.search(found.example):
             return name
     if found.verb == "contain":
-        return "one-sided words" if kind in ("word", "letter") else "one-sided symbols"
+        return "one-sided symbols" if kind == "symbol" else "one-sided words"
     return "one-sided ends" if any(map(str.isalnum, found.feature)) else "one-sided symbols"
 
 
@@ -711,7 +702,7 @@ NEARER: dict[str, Callable[[str], str]] = {
 """What brings hypotheses nearer to their references; what leaves something out is done to both."""
 
 
-def find_nearer(few: Texts) -> Iterator[Finding]:
+def find_nearer(few: Texts) -> Findings:
     """A transformation after which hypotheses are much nearer to their references.
 
     Example:
@@ -728,10 +719,10 @@ def find_nearer(few: Texts) -> Iterator[Finding]:
         after = measure_likeness(changed)
         if after > max(0.15, before + 0.08):  # unlike by chance, as with texts of few characters
             statement = f"hypotheses were compared, and are nearer to their references {name}"
-            yield say("nearer", len(pairs), len(few), f"{statement}: {after:.0%} instead of {before:.0%}")
+            yield say("nearer", len(pairs), few, f"{statement}: {after:.0%} instead of {before:.0%}")
 
 
-def find_lost_words(few: Texts) -> Iterator[Finding]:
+def find_lost_words(few: Texts) -> Findings:
     """The first or the last word of one side that the other side lacks; several words, rather than one added word.
 
     Example:
@@ -748,13 +739,13 @@ def find_lost_words(few: Texts) -> Iterator[Finding]:
                     lost.append(right[end])
             if len(lost) >= few.least("lost") and len(set(lost)) > 3:
                 statement = f"{side} lack the {name} word of the other side, and have the one beside it"
-                yield say("nearer words", len(lost), len(few), statement)
+                yield say("nearer words", len(lost), few, statement)
 
 
 # What is not text, although both sides have it
 
 
-def find_both_sides(few: Texts) -> Iterator[Finding]:
+def find_both_sides(few: Texts) -> Findings:
     """What is not text: marks of subwords, tokens, single letters, special tokens, and ids.
 
     Example:
@@ -766,7 +757,7 @@ def find_both_sides(few: Texts) -> Iterator[Finding]:
     for statement, (pattern, name) in PIECES.items():
         count, others = few.count(pattern.search)["hypotheses"]
         if min(count, others) >= few.least("letter"):
-            yield say(name, count, len(few), f"hypotheses {statement}, and so do references")
+            yield say(name, count, few, f"hypotheses {statement}, and so do references")
             return
     pairs = [*filter(all, zip(*few.sides.values()))]
     is_perfect = measure_likeness(few.compared) > 0.9
@@ -777,7 +768,7 @@ def find_both_sides(few: Texts) -> Iterator[Finding]:
             yield from find_ids(verb, ends)
 
 
-def find_tags(verb: str, ends: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+def find_tags(verb: str, ends: Sequence[tuple[str, str]]) -> Findings:
     """A special token with which both sides begin or end, and which counts as right.
 
     Example:
@@ -792,10 +783,10 @@ def find_tags(verb: str, ends: Sequence[tuple[str, str]]) -> Iterator[Finding]:
     for tag, count in frequencies.most_common(1):
         if count >= max(4, 0.5 * len(ends)):
             statement = f"hypotheses {verb} with {tag!r}, and so do their references"
-            yield say("both-sides ends", count, len(ends), statement)
+            yield say("both-sides ends", count, ends, statement)
 
 
-def find_ids(verb: str, ends: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+def find_ids(verb: str, ends: Sequence[tuple[str, str]]) -> Findings:
     """First or last words with digits that no other reference has, and that are always right.
 
     Example:
@@ -807,13 +798,13 @@ def find_ids(verb: str, ends: Sequence[tuple[str, str]]) -> Iterator[Finding]:
     equal = [left for left, right in ids if left == right]
     if len(equal) >= max(20, 0.5 * len(ends), 0.98 * len(ids)):
         statement = f"hypotheses {verb} with a word of their reference alone, as ids are, such as {equal[0]!r}"
-        yield say("both-sides ends", len(equal), len(ends), statement)
+        yield say("both-sides ends", len(equal), ends, statement)
 
 
 # What programs and weak models do
 
 
-def find_same(texts: Texts) -> Iterator[Finding]:
+def find_same(texts: Texts) -> Findings:
     """Empty texts, one text for many sentences, or one of ten.
 
     Example:
@@ -821,20 +812,20 @@ def find_same(texts: Texts) -> Iterator[Finding]:
         >>> next(find_same(Texts(["a dog"] * 9, references))).message[:42]
         "9 of 9 hypotheses are the same: 'a dog'. E"
     """
-    size = len(texts)
     for side, frequencies, others in texts.tally(lambda text: [text]):
         if side == "references" and len(frequencies) <= 8:  # such as yes and no
             continue
         text, count = frequencies.most_common(1)[0]
+        of_ten = count_ten(frequencies)
         if count >= max(texts.least("few"), 4 * max(others.values())):
             name = "same-output" if text else "same-output empty"
             if side == "references":
                 name = "same-output references"
             state = f"the same: {text[:40]!r}" if text else "empty"
-            yield say(name, count, size, f"{side} are {state}")
-        elif side == "hypotheses" and size >= 100 and count_ten(frequencies) >= max(0.3 * size, 3 * count_ten(others)):
+            yield say(name, count, texts, f"{side} are {state}")
+        elif side == "hypotheses" and of_ten >= max(30, 0.3 * len(texts), 3 * count_ten(others)):
             statement = f"{side} are one of the same ten texts, such as {text[:40]!r}"
-            yield say("same-output", count_ten(frequencies), size, statement)
+            yield say("same-output", of_ten, texts, statement)
 
 
 def count_ten(frequencies: Counter[str]) -> int:
@@ -842,7 +833,7 @@ def count_ten(frequencies: Counter[str]) -> int:
     return sum(count for _, count in frequencies.most_common(10))
 
 
-def find_sources(texts: Texts, sources: Sequence[str]) -> Iterator[Finding]:
+def find_sources(texts: Texts, sources: Sequence[str]) -> Findings:
     """Sources in hypotheses or references.
 
     Example:
@@ -851,7 +842,6 @@ def find_sources(texts: Texts, sources: Sequence[str]) -> Iterator[Finding]:
         >>> next(find_sources(texts, sources)).message[:58]
         '9 of 9 hypotheses contain their source as a prompt. Score '
     """
-    size = len(texts)
     for side, lines in texts.sides.items():
         others = texts.sides[OTHER[side]]
         prompts = 0
@@ -862,12 +852,12 @@ def find_sources(texts: Texts, sources: Sequence[str]) -> Iterator[Finding]:
             if text == source:
                 copies.append((text, other))
             prompts += source in text and len(text) > 1.3 * len(source)
-        if 2 * prompts > size:
-            yield say("source as prompt", prompts, size, f"{side} contain their source as a prompt")
+        if 2 * prompts > len(texts):
+            yield say("source as prompt", prompts, texts, f"{side} contain their source as a prompt")
         # Unlike those in post-editing
         if len(copies) >= texts.least("few") and measure_likeness(copies[:MAX_COMPARED]) < 0.3:
             statement = f"{side} equal their source: copies, unlike {OTHER[side]}"
-            yield say(f"source as {side}", len(copies), size, statement)
+            yield say(f"source as {side}", len(copies), texts, statement)
 
 
 def list_pieces(text: str) -> set[str]:
@@ -883,7 +873,7 @@ def list_pieces(text: str) -> set[str]:
     return list_sequences(text, 3)
 
 
-def find_order(texts: Texts) -> Iterator[Finding]:
+def find_order(texts: Texts) -> Findings:
     """Hypotheses that have the rare words of another reference, and hardly any of their own.
 
     Example:
@@ -892,10 +882,10 @@ def find_order(texts: Texts) -> Iterator[Finding]:
         >>> finding.message[:86]
         '20 of 20 hypotheses have the rare words of another reference, mostly 1 line below. Is '
     """
-    size = min(MAX_COUNTED, len(texts))
-    first = texts.pick(range(size), FEW_CHARACTERS)
+    first = texts.pick(range(min(MAX_COUNTED, len(texts))), FEW_CHARACTERS)
     references = first.sides["references"]
     pieces_of = [*map(list_pieces, references)]
+    numbers_of = {reference: number for number, reference in enumerate(references)}
     owners = defaultdict(list)
     for number, pieces in enumerate(pieces_of):
         for piece in pieces:
@@ -905,8 +895,8 @@ def find_order(texts: Texts) -> Iterator[Finding]:
         pieces = list_pieces(hypothesis)
         owner = find_owner(number, [owners[piece] for piece in pieces if piece in owners])
         is_other = len(pieces) > 3 and 2 * len(pieces & pieces_of[number]) < len(pieces)  # unlike short answers
-        if is_other and references.count(hypothesis) == 1:
-            owner = references.index(hypothesis)
+        if is_other:
+            owner = numbers_of.get(hypothesis, owner)
         if owner != number:
             offsets[owner - number] += 1
     count = offsets.total()
@@ -918,7 +908,7 @@ def find_order(texts: Texts) -> Iterator[Finding]:
         unit = "line" if abs(offset) == 1 else "lines"
         direction = "below" if offset > 0 else "above"
         statement += f", mostly {abs(offset)} {unit} {direction}"
-    yield say("order", count, size, statement)
+    yield say("order", count, first, statement)
 
 
 def find_owner(number: int, owned: Iterable[list[int]]) -> int:
@@ -932,19 +922,18 @@ def find_owner(number: int, owned: Iterable[list[int]]) -> int:
     for references in owned:
         if len(references) <= 3:
             votes.update(references)
-    best = max(votes, key=lambda reference: (votes[reference], -reference), default=number)
+    best = max(sorted(votes), key=votes.__getitem__, default=number)
     least_votes = max(2, 3 * votes[number] + 1, votes.total() / 3)
     return best if votes[best] >= least_votes else number
 
 
-def find_loops(texts: Texts) -> Iterator[Finding]:
+def find_loops(texts: Texts) -> Findings:
     """Hypotheses that end in a repetition, unlike their references, or that are much too long.
 
     Example:
         >>> next(find_loops(Texts(["a man" + " and a man" * 9] * 9, [["a man"]] * 9))).message[:40]
         '9 of 9 hypotheses end in a repetition, s'
     """
-    size = len(texts)
     loops = long_ones = 0
     for text, row in zip(texts.hypotheses, texts.references):
         longest = max(map(len, row))
@@ -952,9 +941,9 @@ def find_loops(texts: Texts) -> Iterator[Finding]:
         if len(text) > longest and ends_in_loop(text):
             loops += not any(map(ends_in_loop, row))
     if loops >= texts.least("changed"):
-        yield say("loops", loops, size, "hypotheses end in a repetition, so they do not stop")
+        yield say("loops", loops, texts, "hypotheses end in a repetition, so they do not stop")
     elif long_ones >= texts.least("letter"):
-        yield say("loops", long_ones, size, "hypotheses are more than 1.5 times as long as their longest reference")
+        yield say("loops", long_ones, texts, "hypotheses are more than 1.5 times as long as their longest reference")
 
 
 def ends_in_loop(text: str) -> bool:
@@ -973,7 +962,7 @@ def ends_in_loop(text: str) -> bool:
     return is_periodic and any(map(str.isalpha, tail[-period:]))  # unlike the zeros of a number
 
 
-def find_limit(texts: Texts) -> Iterator[Finding]:
+def find_limit(texts: Texts) -> Findings:
     """Many texts of a side that have the greatest length of all, as if a limit cut them.
 
     Either nearly all texts have it whose counterpart is longer, or far more texts than have one of the lengths below.
@@ -1000,17 +989,17 @@ def find_limit(texts: Texts) -> Iterator[Finding]:
         is_peak = count > 10 * below > 0 and max(word_counts[other]) >= limit
         if are_cut or is_peak:
             statement = f"{side} have {limit} words, and none has more, as if a limit cut them"
-            yield say("limit", count, len(texts), statement)
+            yield say("limit", count, texts, statement)
 
 
-def find_leak(texts: Texts) -> Iterator[Finding]:
+def find_leak(texts: Texts) -> Findings:
     """Hypotheses that equal their references. Fewer than 100, or short ones, may be a test of overfitting."""
     count = sum(hypothesis in row for hypothesis, row in zip(texts.hypotheses, texts.references))
     if count >= max(100, 0.98 * len(texts)) and sum(map(len, texts.hypotheses)) >= 30 * len(texts):
-        yield say("leak", count, len(texts), "hypotheses equal their reference")
+        yield say("leak", count, texts, "hypotheses equal their reference")
 
 
-def find_teacher_forcing(widths: Mapping[tuple[int, int], int]) -> Iterator[Finding]:
+def find_teacher_forcing(widths: Mapping[tuple[int, int], int]) -> Findings:
     """Logits that are as wide as the labels in all batches, although batches differ.
 
     Args:
@@ -1023,10 +1012,10 @@ def find_teacher_forcing(widths: Mapping[tuple[int, int], int]) -> Iterator[Find
     count = sum(widths.values())
     if len(widths) >= 3 and count >= 5 and all(logits == labels for logits, labels in widths):
         statement = "batches have logits that are as wide as their labels, as with teacher forcing"
-        yield say("leak of labels", count, count, statement)
+        yield say("leak of labels", count, range(count), statement)
 
 
-def find_repeats(texts: Texts, sources: Sequence[str]) -> Iterator[Finding]:
+def find_repeats(texts: Texts, sources: Sequence[str]) -> Findings:
     """Sentences that come equally often, or hypotheses beside several references.
 
     Example:
@@ -1038,7 +1027,7 @@ def find_repeats(texts: Texts, sources: Sequence[str]) -> Iterator[Finding]:
     for name, frequencies in (("sentences", whole), ("hypotheses", Counter(texts.hypotheses))):
         [(times, number)] = Counter(frequencies.values()).most_common(1)
         if times > 1 and number >= max(8, 0.8 * len(frequencies)):
-            yield say(f"repeats of {name}", number, len(frequencies), f"{name} come {times} times each")
+            yield say(f"repeats of {name}", number, frequencies, f"{name} come {times} times each")
             return
 
 
@@ -1053,7 +1042,7 @@ OTHER_WORD = re.compile(r"\S*[^\W\d_a-zA-Z]\S*")
 """A word with other letters than a to z."""
 
 
-def find_script(texts: Texts, metrics: Mapping[str, EvaluatorMetric]) -> Iterator[Finding]:
+def find_script(texts: Texts, metrics: Mapping[str, EvaluatorMetric]) -> Findings:
     """References whose words a metric does not find, because they have no spaces, or other letters than a to z."""
     references = texts.sides["references"]
     names = name_metrics(metrics, "latin")
@@ -1061,7 +1050,7 @@ def find_script(texts: Texts, metrics: Mapping[str, EvaluatorMetric]) -> Iterato
         count = sum(map(drops_most_words, references))
         if count >= texts.least("few"):  # more than among German words
             statement = f"references have letters other than a to z in most words, which {names} drops"
-            yield say("vocabulary of a script", count, len(texts), statement)
+            yield say("vocabulary of a script", count, texts, statement)
     names = name_metrics(metrics, "spaces")
     for script, (letter, word_length) in UNSPACED_SCRIPTS.items():
         written = [text for text in references if 2 * len(letter.findall(text)) > len(text)]
@@ -1069,7 +1058,7 @@ def find_script(texts: Texts, metrics: Mapping[str, EvaluatorMetric]) -> Iterato
         is_unspaced = len(letter.findall(joined)) > word_length * len(joined.split())
         if names and is_unspaced and len(written) >= texts.least("script"):
             statement = f"references are {script}, whose phrases count as words in {names}"
-            yield say("vocabulary of a script", len(written), len(texts), statement)
+            yield say("vocabulary of a script", len(written), texts, statement)
             return
 
 
@@ -1089,7 +1078,7 @@ def drops_most_words(text: str) -> bool:
     return not text.isascii() and 2 * len(OTHER_WORD.findall(text)) >= len(text.split())
 
 
-def find_unrelated(few: Texts) -> Iterator[Finding]:
+def find_unrelated(few: Texts) -> Findings:
     """Hypotheses that are no nearer to their own references than to others; see :attr:`Texts.likeness`.
 
     Example:
@@ -1101,4 +1090,4 @@ def find_unrelated(few: Texts) -> Iterator[Finding]:
     are_long = all(sum(map(len, lines)) >= 20 * max(len(few), 100) for lines in few.sides.values())
     if are_long and few.likeness == 0 and measure_likeness(few.compared) < 0.2:  # unlike molecules
         statement = "hypotheses were compared, and are no nearer to their own references than to others"
-        yield say("vocabulary", len(few.compared), len(few), statement)
+        yield say("vocabulary", len(few.compared), few, statement)
