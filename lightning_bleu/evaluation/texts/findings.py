@@ -14,6 +14,7 @@ All texts are in process 0. Each rule is a function that yields findings; :func:
 from __future__ import annotations
 
 import html
+import operator
 import random
 import re
 import string
@@ -129,9 +130,14 @@ NOTES = {
     "vocabulary",
 }
 """What is no warning, because weak models do it, too."""
-WEIGHTS = {"symbol": 1.0, "word": 1.0, "kind": 0.9, "letter": 0.8, "end": 0.7, "changed": 2.0}
-"""What is said first: a string, unless it is one of many characters of a kind, and a kind anywhere rather than at an
-end."""
+WEIGHTS = {
+    "changed": 2.0,  # its characters are one-sided, too
+    "symbol": 1.0,
+    "word": 1.0,
+    "kind": 0.9,  # a string says more
+    "letter": 0.8,  # unless it is one of many of a kind
+}
+"""What is said first: how many texts have something, times a weight."""
 OTHER = {"hypotheses": "references", "references": "hypotheses"}
 """The other side."""
 
@@ -448,17 +454,13 @@ def kinds_of(character: str) -> list[str]:
 
 
 def list_kinds(text: str) -> set[str]:
-    """The kinds of the characters of a text, those at its ends once more.
+    """The kinds of the characters of a text.
 
     Example:
-        >>> sorted(list_kinds("7"))
-        ['a digit', 'a digit at the beginning', 'a digit at the end']
+        >>> sorted(list_kinds("7."))
+        ['a digit', 'a punctuation mark']
     """
-    kinds = set().union(*map(kinds_of, set(text)))
-    for place, character in (("beginning", text[:1]), ("end", text[-1:])):
-        for kind in kinds_of(character) if character else ():
-            kinds.add(f"{kind} at the {place}")
-    return kinds
+    return set().union(*map(kinds_of, set(text)))
 
 
 def class_of(text: str) -> str:
@@ -519,8 +521,7 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Findin
         lines = few.sides[found.side]
         numbers = [number for number, line in enumerate(lines) if found.does(line)]
         # A period that only one side has explains no missing capitals
-        is_anywhere = found.verb == "lack" and " at the " not in found.feature
-        topic = found.feature if is_anywhere else ""
+        topic = found.feature if found.verb == "lack" else ""
         if are_most(number in explained[topic] for number in numbers):
             continue
         quoted = found
@@ -564,11 +565,9 @@ def list_lacking(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
             lacking = len(few) - frequencies[kind]
             if lacking < few.least("kind") or lacking <= LACK_RATIO * (len(few) - count):
                 continue
-            name, _, place = kind.partition(" at the ")
-            *_, last_word = name.split()
+            *_, last_word = kind.split()
             if ASPECTS.get(last_word, "letters") in aspects:
-                weight = WEIGHTS["end" if place else "kind"]
-                yield OneSided(-lacking * weight, side, "lack", kind)
+                yield OneSided(-lacking * WEIGHTS["kind"], side, "lack", kind)
 
 
 def describe_one_sided(found: OneSided, others: int) -> str:
@@ -735,7 +734,8 @@ def find_lost_words(few: Texts) -> Findings:
         for side, other in OTHER.items():
             lost = []
             for left, right in zip(words[side], words[other]):
-                if min(len(left), len(right)) > 2 and left[end] == right[beside] != right[end]:
+                are_long = min(len(left), len(right)) > 2
+                if are_long and left[end] == right[beside] != right[end]:
                     lost.append(right[end])
             if len(lost) >= few.least("lost") and len(set(lost)) > 3:
                 statement = f"{side} lack the {name} word of the other side, and have the one beside it"
@@ -794,11 +794,13 @@ def find_ids(verb: str, ends: Sequence[tuple[str, str]]) -> Findings:
         '20 of 20 hypotheses begin with a word of their reference alo'
     """
     frequencies = Counter(right for _, right in ends)
-    ids = [pair for pair in ends if frequencies[pair[1]] == 1 and ID.search(pair[1])]
-    equal = [left for left, right in ids if left == right]
-    if len(equal) >= max(20, 0.5 * len(ends), 0.98 * len(ids)):
-        statement = f"hypotheses {verb} with a word of their reference alone, as ids are, such as {equal[0]!r}"
-        yield say("both-sides ends", len(equal), ends, statement)
+    ids = {right: left for left, right in ends if frequencies[right] == 1 and ID.search(right)}
+    right_ones = [word for word, left in ids.items() if left == word]
+    count = len(right_ones)
+    if count >= max(20, 0.5 * len(ends), 0.98 * len(ids)):
+        example = right_ones[0]
+        statement = f"hypotheses {verb} with a word of their reference alone, as ids are, such as {example!r}"
+        yield say("both-sides ends", count, ends, statement)
 
 
 # What programs and weak models do
@@ -984,18 +986,17 @@ def find_limit(texts: Texts) -> Findings:
             continue
         of_longer = [length for length, of_other in zip(lengths, word_counts[other]) if of_other > limit]
         are_cut = of_longer.count(limit) >= max(least, 0.8 * len(of_longer))
-        # Lengths of whole texts become rarer
-        below = max(lengths.count(limit - 1), lengths.count(limit - 2))
-        is_peak = count > 10 * below > 0 and max(word_counts[other]) >= limit
-        if are_cut or is_peak:
+        is_peak = count > 10 * lengths.count(limit - 1) > 0  # lengths of whole texts become rarer
+        if are_cut or (is_peak and limit <= max(word_counts[other])):
             statement = f"{side} have {limit} words, and none has more, as if a limit cut them"
             yield say("limit", count, texts, statement)
 
 
 def find_leak(texts: Texts) -> Findings:
     """Hypotheses that equal their references. Fewer than 100, or short ones, may be a test of overfitting."""
-    count = sum(hypothesis in row for hypothesis, row in zip(texts.hypotheses, texts.references))
-    if count >= max(100, 0.98 * len(texts)) and sum(map(len, texts.hypotheses)) >= 30 * len(texts):
+    count = sum(map(operator.contains, texts.references, texts.hypotheses))
+    are_long = sum(map(len, texts.hypotheses)) >= 30 * len(texts)
+    if are_long and count >= max(100, 0.98 * len(texts)):
         yield say("leak", count, texts, "hypotheses equal their reference")
 
 
