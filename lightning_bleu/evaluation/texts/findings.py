@@ -64,10 +64,9 @@ LACK_RATIO = 5
 """The same for what nearly all texts of the other side have."""
 NOTE_SHARE = 1 / 3
 """A one-sided thing in fewer texts is no warning: a style of quotation marks, or a frequent name."""
-KIND_SHARE = 0.9
-"""The same for a kind of characters: a weak model may not write punctuation yet, or may not end yet."""
 NEAR = 0.35
-"""How near the texts of a good model are to their references: 0.54 to 0.63. Those of BLEU 5 have 0.2."""
+"""How near the texts of a good model are to their references: 0.54 to 0.63. Those of BLEU 5 have 0.2. A weak model may
+lack what the references have, and repeat words, but it writes no symbols that they lack."""
 TAG = re.compile(r"<[^<>\s]+>|\[\w{2,}\]|>>\w+<<|(?<!\w)_*[a-z]{2,3}_[A-Z]\w+|__[a-z]{2,3}__|\u2047")
 """What looks like a special token, or like the code of a language. Unknown words may be decoded as \u2047."""
 SUBWORD = re.compile(r"\w@@ \w|\w ##\w|\u2581\w|\u0120\w+(?: \w+)? \u0120\w+(?: \w+)? \u0120|[a-z]\u0120|\w</w>")
@@ -246,15 +245,6 @@ class Texts:
         likeness = measure_likeness(zip(hypotheses, references))
         crossed = measure_likeness(zip(hypotheses, references[1:]))
         return likeness if likeness > 0.02 + 1.5 * crossed else 0.0  # sentences of one topic share some words
-
-    @cached_property
-    def nearness(self) -> float:
-        """The likeness; 0 also for hypotheses with few different words, such as those of a weak model.
-
-        What hypotheses of nearness 0 lack means nothing.
-        """
-        _, words, of_references = next(self.tally(str.split))
-        return 0.0 if 2 * len(words) <= len(of_references) else self.likeness
 
     def pick(self, numbers: Collection[int], limit: int) -> Texts:
         """Some sentences without the middle of long texts."""
@@ -529,15 +519,17 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Findin
         if found.verb == "contain":
             quoted = quote(found, [lines[number] for number in numbers])
             topics += list_kinds(quoted.feature)
-        name = find_remedy(quoted, class_of(found.feature))
+        kind = class_of(found.feature)
+        name = find_remedy(quoted, kind)
         count, others = texts.count(quoted.does)[found.side]
         are_enough = len(texts) >= MIN_DIFFERING or name in CERTAIN or name == "changed"
         if are_enough and count > LACK_RATIO * others:  # unlike what other references have
             for topic in topics:
                 explained[topic].update(numbers)
             statement = describe_one_sided(quoted, others)
-            share = KIND_SHARE if found.verb == "lack" else NOTE_SHARE
-            is_note = name not in CERTAIN and count < share * len(texts)
+            is_symbol = kind == "symbol" and found.side == "hypotheses"
+            may_be_weak = few.likeness <= NEAR and not is_symbol
+            is_note = name not in CERTAIN and (may_be_weak or count < NOTE_SHARE * len(texts))
             yield say(name, count, texts, statement, is_note=is_note)
 
 
@@ -550,15 +542,14 @@ def list_contained(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
                 continue
             kind = class_of(text)
             is_word = kind == "word" and "letters" not in aspects
-            # A weak model lacks words and marks
-            is_weak = few.nearness == 0 and (kind != "symbol" or side == "references")
+            is_weak = few.likeness == 0 and (kind != "symbol" or side == "references")
             if count >= few.least(kind) and not is_word and not is_weak:
                 yield OneSided(-count * WEIGHTS[kind], side, "contain", text)
 
 
 def list_lacking(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
     """The kinds of characters that one side lacks, and the other does not."""
-    if few.nearness <= NEAR:
+    if few.likeness == 0:
         return
     for side, frequencies, others in few.tally(list_kinds):
         for kind, count in others.items():
@@ -686,8 +677,7 @@ def list_changed(few: Texts) -> Iterator[OneSided]:
     for name in CHANGES:
         has = partial(is_changed, name)
         for side, (count, others) in few.count(has).items():
-            is_weak = side == "references" and few.nearness == 0  # which does not write them yet
-            if count >= few.least("changed") and count > RATIO * others and not is_weak:
+            if count >= few.least("changed") and count > RATIO * others:
                 example = min(filter(has, few.sides[side]), key=len)
                 yield OneSided(-WEIGHTS["changed"] * count, side, "have", name, example[:60])
 
@@ -981,7 +971,7 @@ def find_limit(texts: Texts) -> Findings:
         lengths = word_counts[side]
         limit = max(lengths)
         count = lengths.count(limit)
-        is_weak = count == len(texts) and texts.nearness == 0  # a model that has learned no words yet
+        is_weak = count == len(texts) and texts.likeness == 0  # a model that has learned no words yet
         if limit < 6 or count < least or is_weak:
             continue
         of_longer = [length for length, of_other in zip(lengths, word_counts[other]) if of_other > limit]
