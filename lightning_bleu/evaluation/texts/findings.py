@@ -596,7 +596,8 @@ def quote(found: OneSided, lines: Sequence[str]) -> OneSided:
     verb = next(verb for verb, does in VERBS.items() if are_most(does(line, text) for line in lines))
     if verb == "contain":
         text = text.strip(" ")
-    example = min((line for line in lines if VERBS[verb](line, text)), key=len)
+    examples = [line for line in lines if VERBS[verb](line, text)]
+    example = min(examples, key=len)
     start = max(0, example.find(text) - 20)
     return found._replace(feature=text, verb=verb, example=example[start : start + 80])
 
@@ -719,7 +720,9 @@ def find_lost_words(few: Texts) -> Findings:
         >>> next(find_lost_words(Texts(["has a dog"] * 20, references))).message[:76]
         '20 of 20 hypotheses lack the first word of the other side, and have the one '
     """
-    words = {side: [re.sub(r"\d", " ", line.lower()).split() for line in lines] for side, lines in few.sides.items()}
+    words = {}
+    for side, lines in few.sides.items():
+        words[side] = [re.sub(r"\d", " ", line.lower()).split() for line in lines]  # without ids
     for name, end, beside in (("first", 0, 1), ("last", -1, -2)):
         for side, other in OTHER.items():
             lost = []
@@ -839,11 +842,10 @@ def find_sources(texts: Texts, sources: Sequence[str]) -> Findings:
         prompts = 0
         copies = []
         for source, text, other in zip(sources, lines, others):
-            if len(source) < 16:  # which a text has by chance
-                continue
-            if text == source:
-                copies.append((text, other))
-            prompts += source in text and len(text) > 1.3 * len(source)
+            if len(source) >= 16 and source in text:  # a text has a short one by chance
+                prompts += len(text) > 1.3 * len(source)
+                if text == source:
+                    copies.append((text, other))
         if 2 * prompts > len(texts):
             yield say("source as prompt", prompts, texts, f"{side} contain their source as a prompt")
         # Unlike those in post-editing
@@ -1077,8 +1079,8 @@ def find_unrelated(few: Texts) -> Findings:
         >>> next(find_unrelated(Texts(hypotheses, references))).message[:66]
         '50 of 100 hypotheses were compared, and are no nearer to their own'
     """
-    # Unlike names and yes or no
-    are_long = all(sum(map(len, lines)) >= 20 * max(len(few), 100) for lines in few.sides.values())
+    shorter = min(sum(map(len, lines)) for lines in few.sides.values())
+    are_long = shorter >= 20 * max(len(few), 100)  # unlike names, and yes or no
     if are_long and few.likeness == 0 and measure_likeness(few.compared) < 0.2:  # unlike molecules
         statement = "hypotheses were compared, and are no nearer to their own references than to others"
         yield say("vocabulary", len(few.compared), few, statement)
