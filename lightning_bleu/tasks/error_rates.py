@@ -35,12 +35,11 @@ class ErrorRate(TaskMetric):
     def __init__(self, normalize: Normalizer | None = None, *, skip_empty: bool = False, percent: bool = False) -> None:
         check_installed(type(self).__name__, "rapidfuzz", "wer")
         check_bool("skip_empty", skip_empty)
-        split = partial(split_normalized, unit=self.unit, normalize=normalize)
-        count = partial(count_errors, split=split, skip_empty=skip_empty)
+        self.split = partial(split_normalized, unit=self.unit, normalize=normalize)
+        count = partial(count_errors, split=self.split, skip_empty=skip_empty)
         options = {"normalize": normalize, "skip_empty": skip_empty}
         signature = {"unit": self.unit, **({"empty": "skipped"} if skip_empty else {})}
         super().__init__(count, options, signature, percent=percent, sensitive_to=self.aspects)
-        self.split = split
         if skip_empty:
             self.column_names = (*self.column_names, SKIPPED)
 

@@ -791,8 +791,7 @@ def find_ids(verb: str, ends: Sequence[tuple[str, str]]) -> Findings:
     right_ones = [word for word, left in ids.items() if left == word]
     count = len(right_ones)
     if count >= max(20, 0.5 * len(ends), 0.98 * len(ids)):
-        example = right_ones[0]
-        statement = f"hypotheses {verb} with a word of their reference alone, as ids are, such as {example!r}"
+        statement = f"hypotheses {verb} with a word of their reference alone, as ids are, such as {right_ones[0]!r}"
         yield say("both-sides ends", count, ends, statement)
 
 
@@ -976,10 +975,12 @@ def find_limit(texts: Texts) -> Findings:
         is_weak = count == len(texts) and texts.likeness == 0  # a model that has learned no words yet
         if limit < 6 or count < least or is_weak:
             continue
-        of_longer = [length for length, of_other in zip(lengths, word_counts[other]) if of_other > limit]
+        others = word_counts[other]
+        of_longer = [length for length, of_other in zip(lengths, others) if of_other > limit]
         are_cut = of_longer.count(limit) >= max(least, 0.8 * len(of_longer))
+        have_one_pattern = len({length for length in others if length > limit}) == 1
         is_peak = count > 10 * lengths.count(limit - 1) > 0  # lengths of whole texts become rarer
-        if are_cut or (is_peak and limit <= max(word_counts[other])):
+        if (are_cut and not have_one_pattern) or (is_peak and limit <= max(others)):
             statement = f"{side} have {limit} words, and none has more, as if a limit cut them"
             yield say("limit", count, texts, statement)
 
