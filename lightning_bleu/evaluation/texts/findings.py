@@ -577,7 +577,7 @@ def find_remedy(found: OneSided, kind: str) -> str:
     """Which remedy helps, for something that was found as a kind of string; see :func:`class_of`.
 
     Example:
-        >>> find_remedy(OneSided(-9, "hypotheses", "end with", "</s>", "a cat</s>"), "mixed")
+        >>> find_remedy(OneSided(-9, "hypotheses", "end with", "</s>", "a cat</s>"), "letter")
         'one-sided tags'
     """
     if found.verb not in VERBS:
