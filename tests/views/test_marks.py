@@ -111,16 +111,13 @@ def test_an_alignment_has_as_few_edits_as_there_are(tokens: list[str], others: l
 
 
 def count_edits(tokens: list[str], others: list[str]) -> int:
-    """The definition of the edit distance."""
-    if not tokens or not others:
-        return len(tokens) + len(others)
-    costs = [[*range(len(others) + 1)]]
-    for row, token in enumerate(tokens, 1):
-        costs.append([row])
+    """The definition of the edit distance, row by row."""
+    row = list(range(len(others) + 1))
+    for number, token in enumerate(tokens, 1):
+        above, row = row, [number]
         for column, other in enumerate(others, 1):
-            above, diagonal = costs[row - 1][column], costs[row - 1][column - 1]
-            costs[row].append(min(above + 1, costs[row][-1] + 1, diagonal + (token != other)))
-    return costs[-1][-1]
+            row.append(min(above[column] + 1, row[-1] + 1, above[column - 1] + (token != other)))
+    return row[-1]
 
 
 @given(SENTENCES, st.lists(SENTENCES, max_size=4))
