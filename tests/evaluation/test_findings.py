@@ -73,10 +73,7 @@ MISTAKES: dict[str, dict[str, Case]] = {
         "\"['": ([str([line.replace("'", "")]) for line in GOOD], REFERENCES),
         "lack an upper-case letter": ([line.lower().rstrip(".") for line in REFERENCES], REFERENCES),
         "'.'": ([line.rstrip(".") for line in GOOD], REFERENCES),
-        "a weak model, lack an upper-case letter": (
-            [f"{line[:9].lower()} is the dog so." for line in GOOD],
-            REFERENCES,
-        ),
+        "weak, lack an upper-case letter": ([f"{line[:9].lower()} is the dog." for line in GOOD], REFERENCES),
         "it's": ([line.replace("'", "\u2019") for line in GOOD], REFERENCES),
         **{mark: ([cut(line, mark) for line in GOOD], REFERENCES, None) for mark in MARKS[:3]},
         **{f"'{token}'": ([f"{line}{token}" for line in GOOD], REFERENCES, None) for token in TOKENS},
