@@ -129,14 +129,9 @@ NOTES = {
     "vocabulary",
 }
 """What is no warning, because weak models do it, too."""
-WEIGHTS = {
-    "changed": 2.0,  # its characters are one-sided, too
-    "symbol": 1.0,
-    "word": 1.0,
-    "kind": 0.9,  # a string says more
-    "letter": 0.8,  # unless it is one of many of a kind
-}
-"""What is said first: how many texts have something, times a weight."""
+WEIGHTS = {"symbol": 1.0, "word": 1.0, "kind": 0.9, "letter": 0.8, "end": 0.7, "changed": 2.0}
+"""What is said first: a string, unless it is one of many characters of a kind, and a kind anywhere rather than at an
+end."""
 OTHER = {"hypotheses": "references", "references": "hypotheses"}
 """The other side."""
 
@@ -444,13 +439,17 @@ def kinds_of(character: str) -> list[str]:
 
 
 def list_kinds(text: str) -> set[str]:
-    """The kinds of the characters of a text.
+    """The kinds of the characters of a text, those at its ends once more.
 
     Example:
-        >>> sorted(list_kinds("7."))
-        ['a digit', 'a punctuation mark']
+        >>> sorted(list_kinds("7"))
+        ['a digit', 'a digit at the beginning', 'a digit at the end']
     """
-    return set().union(*map(kinds_of, set(text)))
+    kinds = set().union(*map(kinds_of, set(text)))
+    for place, character in (("beginning", text[:1]), ("end", text[-1:])):
+        for kind in kinds_of(character) if character else ():
+            kinds.add(f"{kind} at the {place}")
+    return kinds
 
 
 def class_of(text: str) -> str:
@@ -511,7 +510,8 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Findin
         lines = few.sides[found.side]
         numbers = [number for number, line in enumerate(lines) if found.does(line)]
         # A period that only one side has explains no missing capitals
-        topic = found.feature if found.verb == "lack" else ""
+        is_anywhere = found.verb == "lack" and " at the " not in found.feature
+        topic = found.feature if is_anywhere else ""
         if are_most(number in explained[topic] for number in numbers):
             continue
         quoted = found
@@ -556,9 +556,11 @@ def list_lacking(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
             lacking = len(few) - frequencies[kind]
             if lacking < few.least("kind") or lacking <= LACK_RATIO * (len(few) - count):
                 continue
-            *_, last_word = kind.split()
+            name, _, place = kind.partition(" at the ")
+            *_, last_word = name.split()
             if ASPECTS.get(last_word, "letters") in aspects:
-                yield OneSided(-lacking * WEIGHTS["kind"], side, "lack", kind)
+                weight = WEIGHTS["end" if place else "kind"]
+                yield OneSided(-lacking * weight, side, "lack", kind)
 
 
 def describe_one_sided(found: OneSided, others: int) -> str:
@@ -720,9 +722,8 @@ def find_lost_words(few: Texts) -> Findings:
         >>> next(find_lost_words(Texts(["has a dog"] * 20, references))).message[:76]
         '20 of 20 hypotheses lack the first word of the other side, and have the one '
     """
-    words = {}
-    for side, lines in few.sides.items():
-        words[side] = [re.sub(r"\d", " ", line.lower()).split() for line in lines]  # without ids
+    # Without ids
+    words = {side: [re.sub(r"\d", " ", line.lower()).split() for line in lines] for side, lines in few.sides.items()}
     for name, end, beside in (("first", 0, 1), ("last", -1, -2)):
         for side, other in OTHER.items():
             lost = []
