@@ -35,8 +35,8 @@ class ErrorRate(TaskMetric):
     def __init__(self, normalize: Normalizer | None = None, *, skip_empty: bool = False, percent: bool = False) -> None:
         check_installed(type(self).__name__, "rapidfuzz", "wer")
         check_bool("skip_empty", skip_empty)
-        self.split = partial(split_normalized, unit=self.unit, normalize=normalize)
-        count = partial(count_errors, split=self.split, skip_empty=skip_empty)
+        self.split_units = partial(split_normalized, unit=self.unit, normalize=normalize)
+        count = partial(count_errors, split=self.split_units, skip_empty=skip_empty)
         options = {"normalize": normalize, "skip_empty": skip_empty}
         signature = {"unit": self.unit, **({"empty": "skipped"} if skip_empty else {})}
         super().__init__(count, options, signature, percent=percent, sensitive_to=self.aspects)
@@ -57,8 +57,8 @@ class WER(ErrorRate):
 
     Args:
         normalize: applied to hypotheses and references before they are compared, such as ``str.lower``, or the
-            ``EnglishTextNormalizer(tokenizer.english_spelling_normalizer)`` of Whisper. Samples and files have texts
-            as they were.
+            ``EnglishTextNormalizer(tokenizer.english_spelling_normalizer)`` of Whisper. Files have texts as they were,
+            and samples, too, unless a normalized word is not in its text.
         skip_empty: leave out sentences none of whose references has a word after `normalize`, as scripts for Whisper
             do. They have no score, and the report says how many they are.
         percent: score in percent.

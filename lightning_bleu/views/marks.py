@@ -50,12 +50,14 @@ _SENTENCEPIECE_BLANK = "\u2581"
 def mark_words(hypothesis: Line, references: Sequence[Line]) -> tuple[list[Span], list[list[Span]]]:
     """Mark the words of a hypothesis and of its references that don't match.
 
+    If tokens are ordered, those outside an alignment are ``"unmatched"``; see :func:`align`. The closest reference
+    marks the hypothesis. Else:
+
     - In the hypothesis, a token is ``"unmatched"`` beyond its largest count in any one reference. Occurrences in a
       bigram that a reference shares match first, then the earlier ones.
     - In the hypothesis, a token is ``"displaced"`` if it matches, but neither of its bigrams appears in a reference.
       A hypothesis of one token has no bigrams, and no displaced tokens.
     - In a reference, a token is ``"unmatched"`` beyond its count in the hypothesis.
-    - If tokens are ordered, those outside an alignment are ``"unmatched"``; see :func:`align`.
 
     Args:
         hypothesis: the hypothesis.
@@ -76,8 +78,8 @@ def mark_words(hypothesis: Line, references: Sequence[Line]) -> tuple[list[Span]
     """
     if hypothesis.is_ordered and references:
         aligned = [align(hypothesis.tokens, reference.tokens) for reference in references]
-        closest, _ = min(aligned, key=lambda marks: sum(side.count("unmatched") for side in marks))
-        return _split(hypothesis, closest), [_split(line, marks) for line, (_, marks) in zip(references, aligned)]
+        _, _, closest, _ = min(aligned)
+        return _split(hypothesis, closest), [_split(line, marks) for line, (*_, marks) in zip(references, aligned)]
     largest_counts: Counter[str] = Counter()  # in any one reference
     bigrams: set[tuple[str, str]] = set()
     for reference in references:
@@ -98,20 +100,26 @@ def mark_words(hypothesis: Line, references: Sequence[Line]) -> tuple[list[Span]
     return _split(hypothesis, marks), marked_references
 
 
-def align(tokens: Sequence[str], others: Sequence[str]) -> tuple[list[Mark], list[Mark]]:
-    """The marks of two lists of tokens, of which those match that the fewest edits keep. Requires rapidfuzz.
+def align(tokens: Sequence[str], reference: Sequence[str]) -> tuple[float, int, list[Mark], list[Mark]]:
+    """The marks of a hypothesis and of a reference, of whose tokens those match that the fewest edits keep.
+
+    Requires rapidfuzz. The edits per token and the negative length come first, so that the closest reference is the
+    smallest, as in :class:`lightning_bleu.tasks.WER`.
 
     Example:
         >>> align(["a", "cat", "sat"], ["the", "cat"])
-        (['unmatched', '', 'unmatched'], ['unmatched', ''])
+        (1.0, -2, ['unmatched', '', 'unmatched'], ['unmatched', ''])
     """
     from rapidfuzz.distance import Levenshtein
 
-    marks: tuple[list[Mark], list[Mark]] = (["unmatched"] * len(tokens), ["unmatched"] * len(others))
-    for start, other_start, size in Levenshtein.editops(tokens, others).as_matching_blocks():
-        marks[0][start : start + size] = [""] * size
-        marks[1][other_start : other_start + size] = [""] * size
-    return marks
+    edits = Levenshtein.editops(tokens, reference)
+    marks: list[Mark] = ["unmatched"] * len(tokens)
+    reference_marks: list[Mark] = ["unmatched"] * len(reference)
+    for start, reference_start, size in edits.as_matching_blocks():
+        marks[start : start + size] = [""] * size
+        reference_marks[reference_start : reference_start + size] = [""] * size
+    rate = len(edits) / max(len(reference), 1e-9)  # of an empty reference, any edit is the worst
+    return rate, -len(reference), marks, reference_marks
 
 
 def _mark_reference(reference: Line, hypothesis: Line) -> list[Span]:
@@ -156,7 +164,8 @@ def _split(line: Line, marks: Sequence[Mark]) -> list[Span]:
     text, tokens, _ = line
     places = _locate(text, tokens)
     if places is None:
-        return _split(Line(" ".join(tokens), tokens), marks)
+        joined = tokens if isinstance(tokens, str) else " ".join(tokens)
+        return _split(Line(joined, tokens), marks)
     marks_of_characters: list[Mark] = [""] * len(text)
     last_mark: Mark = ""
     last_end = 0

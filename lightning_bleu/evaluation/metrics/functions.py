@@ -74,7 +74,7 @@ class FunctionMetric(EvaluatorMetric):
     """Whether these numbers are counts. Then the components are logged unless `parts` names others."""
     over_zero = math.inf
     """The score of a number other than 0 over 0."""
-    split: Callable[[str], Sequence[str]] | None = None
+    split_units: Callable[[str], Sequence[str]] | None = None
     """Gives the units of a text that an error rate aligns, to mark them."""
 
     def __init__(

@@ -64,9 +64,11 @@ LACK_RATIO = 5
 """The same for what nearly all texts of the other side have."""
 NOTE_SHARE = 1 / 3
 """A one-sided thing in fewer texts is no warning: a style of quotation marks, or a frequent name."""
+KIND_SHARE = 0.9
+"""The same for a kind of characters: a model may write some of its texts without capitals or periods."""
 NEAR = 0.35
 """How near the texts of a good model are to their references: 0.54 to 0.63. Those of BLEU 5 have 0.2. A weak model may
-lack what the references have, and repeat words, but it writes no symbols that they lack."""
+lack what the references have, and repeat words, but it writes hardly any symbols that they lack."""
 TAG = re.compile(r"<[^<>\s]+>|\[\w{2,}\]|>>\w+<<|(?<!\w)_*[a-z]{2,3}_[A-Z]\w+|__[a-z]{2,3}__|\u2047")
 """What looks like a special token, or like the code of a language. Unknown words may be decoded as \u2047."""
 SUBWORD = re.compile(r"\w@@ \w|\w ##\w|\u2581\w|\u0120\w+(?: \w+)? \u0120\w+(?: \w+)? \u0120|[a-z]\u0120|\w</w>")
@@ -527,9 +529,10 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Findin
             for topic in topics:
                 explained[topic].update(numbers)
             statement = describe_one_sided(quoted, others)
-            is_symbol = kind == "symbol" and found.side == "hypotheses"
-            may_be_weak = few.likeness <= NEAR and not is_symbol
-            is_note = name not in CERTAIN and (may_be_weak or count < NOTE_SHARE * len(texts))
+            is_extra = found.side == "hypotheses" and (kind == "symbol" or found.verb == "have")
+            may_be_weak = few.likeness <= NEAR and not is_extra
+            share = KIND_SHARE if found.verb == "lack" else NOTE_SHARE
+            is_note = name not in CERTAIN and (may_be_weak or count < share * len(texts))
             yield say(name, count, texts, statement, is_note=is_note)
 
 
@@ -570,7 +573,7 @@ def describe_one_sided(found: OneSided, others: int) -> str:
         >>> describe_one_sided(OneSided(-9, "hypotheses", "lack", "a digit"), 1)
         'hypotheses lack a digit, and 1 references do'
     """
-    feature = repr(found.feature[:60]) if found.verb in VERBS else found.feature
+    feature = repr(found.feature) if found.verb in VERBS else found.feature
     statement = f"{found.side} {found.verb} {feature}, and {others or 'no'} {OTHER[found.side]} do"
     return f"{statement}, as in {found.example!r}" if found.example else statement
 
@@ -613,7 +616,7 @@ def grow(text: str, line: str, lines: Sequence[str]) -> str:
     """
     start = line.index(text)
     end = start + len(text)
-    longest = 80
+    longest = 60
     while end < min(len(line), start + longest) and are_most(line[start : end + 1] in other for other in lines):
         end += 1
     while start > max(0, end - longest) and are_most(line[start - 1 : end] in other for other in lines):
@@ -657,7 +660,7 @@ def normalize(text: str) -> str:
 
 CHANGES: dict[str, Callable[[str], str]] = {
     "entities that html.unescape replaces": html.unescape,
-    "letters of a wrong encoding, which open(path, encoding='utf-8') avoids": decode_again,
+    "a wrong encoding, which open(path, encoding='utf-8') avoids": decode_again,
     "characters that unicodedata.normalize('NFKC', text) replaces": normalize,
     "invisible characters": lambda text: re.sub("[\u00ad\u200b-\u200f\u2060\ufeff]", "", text),
 }
@@ -722,15 +725,14 @@ def find_lost_words(few: Texts) -> Findings:
         >>> next(find_lost_words(Texts(["has a dog"] * 20, references))).message[:76]
         '20 of 20 hypotheses lack the first word of the other side, and have the one '
     """
-    # Without ids
-    words = {side: [re.sub(r"\d", " ", line.lower()).split() for line in lines] for side, lines in few.sides.items()}
+    words = {side: [line.lower().split() for line in lines] for side, lines in few.sides.items()}
     for name, end, beside in (("first", 0, 1), ("last", -1, -2)):
         for side, other in OTHER.items():
             lost = []
             for left, right in zip(words[side], words[other]):
-                are_long = min(len(left), len(right)) > 2
-                if are_long and left[end] == right[beside] != right[end]:
+                if min(len(left), len(right)) > 2 and left[end] == right[beside] != right[end]:
                     lost.append(right[end])
+            lost = [word for word in lost if not any(map(str.isdigit, word))]  # unlike ids and sums
             if len(lost) >= few.least("lost") and len(set(lost)) > 3:
                 statement = f"{side} lack the {name} word of the other side, and have the one beside it"
                 yield say("nearer words", len(lost), few, statement)
@@ -772,7 +774,8 @@ def find_tags(verb: str, ends: Sequence[tuple[str, str]]) -> Findings:
     frequencies: Counter[str] = Counter()
     for left, right in ends:
         tags = TAG.findall(left)
-        if len(tags) == 1 and tags == TAG.findall(right):  # unlike two around a word that is struck out
+        # Unlike two around a word that is struck out, and in vector<int>
+        if len(tags) == 1 and tags == TAG.findall(right) and VERBS[f"{verb} with"](left, *tags):
             frequencies.update(tags)
     for tag, count in frequencies.most_common(1):
         if count >= max(4, 0.5 * len(ends)):
@@ -879,7 +882,8 @@ def find_order(texts: Texts) -> Findings:
     first = texts.pick(range(min(MAX_COUNTED, len(texts))), FEW_CHARACTERS)
     references = first.sides["references"]
     pieces_of = [*map(list_pieces, references)]
-    numbers_of = {reference: number for number, reference in enumerate(references)}
+    frequencies = Counter(references)
+    numbers_of = {reference: number for number, reference in enumerate(references) if frequencies[reference] == 1}
     owners = defaultdict(list)
     for number, pieces in enumerate(pieces_of):
         for piece in pieces:
