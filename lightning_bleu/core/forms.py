@@ -124,8 +124,7 @@ def split_at(sequence: SequenceT, ends: list[int]) -> list[SequenceT]:
         >>> split_at([5, 6, 7, 8], [1, 3])
         [[5], [6, 7]]
     """
-    limits = [0, *ends]
-    return [sequence[start:end] for start, end in pairwise(limits)]
+    return [sequence[start:end] for start, end in pairwise([0, *ends])]
 
 
 def lengths_of(segments: Sequence[Collection[Any]]) -> IntArray:

@@ -104,14 +104,12 @@ class Scorer(ABC):
     @property
     def unit(self) -> float | None:
         """100 if scores are in percent, 1 if they are shares, and None if they are neither."""
-        units = {True: 100.0, False: 1.0, None: None}
-        return units[self.percent]
+        return {True: 100.0, False: 1.0, None: None}[self.percent]
 
     @property
     def sign(self) -> int:
         """1 if a higher score is better, -1 if a lower one is, and 0 if neither is."""
-        signs = {True: 1, False: -1, None: 0}
-        return signs[self.higher_is_better]
+        return {True: 1, False: -1, None: 0}[self.higher_is_better]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.scoring import Scorer
 from lightning_bleu.core.tokens import load_tokenizer, tokenize_line
-from lightning_bleu.evaluation.metrics.functions import FunctionScorer, untouched
+from lightning_bleu.evaluation.metrics.functions import FunctionScorer
 from lightning_bleu.evaluation.scores.sentences import SentenceRows
 from lightning_bleu.evaluation.scores.validation import ScoredLoader
 from lightning_bleu.views.blocks import Block, Example, ExampleLine, Examples, Note, Span, View
@@ -382,10 +382,8 @@ def split_line(text: str, is_tokenized: bool, scorer: Scorer | None) -> Line:
         >>> split_line("Hi!", False, BLEUScorer(BLEUSettings.from_options()))
         Line(text='Hi!', tokens=['Hi', '!'], is_ordered=False)
     """
-    split_units = scorer.metric.split_units if isinstance(scorer, FunctionScorer) else None
-    if split_units is not None and len(text) <= _MAX_CHARACTERS:
-        with untouched():
-            return Line(text, split_units(text), is_ordered=True)
+    if isinstance(scorer, FunctionScorer) and scorer.metric.split_units and len(text) <= _MAX_CHARACTERS:
+        return Line(text, scorer.metric.split_units(text), is_ordered=True)
     text = text[:_MAX_CHARACTERS]
     if is_tokenized:
         return Line(text, text.split())

@@ -118,8 +118,8 @@ def align(tokens: Sequence[str], reference: Sequence[str]) -> tuple[float, int, 
     for start, reference_start, size in edits.as_matching_blocks():
         marks[start : start + size] = [""] * size
         reference_marks[reference_start : reference_start + size] = [""] * size
-    rate = len(edits) / max(len(reference), 1e-9)  # of an empty reference, any edit is the worst
-    return rate, -len(reference), marks, reference_marks
+    # Of an empty reference, any edit is the worst
+    return len(edits) / max(len(reference), 1e-9), -len(reference), marks, reference_marks
 
 
 def _mark_reference(reference: Line, hypothesis: Line) -> list[Span]:
@@ -164,8 +164,7 @@ def _split(line: Line, marks: Sequence[Mark]) -> list[Span]:
     text, tokens, _ = line
     places = _locate(text, tokens)
     if places is None:
-        joined = tokens if isinstance(tokens, str) else " ".join(tokens)
-        return _split(Line(joined, tokens), marks)
+        return _split(Line(tokens if isinstance(tokens, str) else " ".join(tokens), tokens), marks)
     marks_of_characters: list[Mark] = [""] * len(text)
     last_mark: Mark = ""
     last_end = 0
