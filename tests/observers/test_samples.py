@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from lightning_bleu import CorpusBLEU
+from lightning_bleu import CorpusBLEU, Evaluator
 from lightning_bleu.bleu import BLEUScorer, BLEUSettings, count_rows
 from lightning_bleu.core.batch import read_batch
 from lightning_bleu.observers.samples import Sample, split_line
 from lightning_bleu.observers.tensorboard import sample_table
+from lightning_bleu.tasks import CER, WER
 from lightning_bleu.views.marks import Line, mark_words
 
 with warnings.catch_warnings():
@@ -45,6 +46,23 @@ def tokenize(text: str, *, tokenized: bool = False, **options: Any) -> list[str]
     line = split_line(text, tokenized, BLEUScorer(BLEUSettings.from_options(**options)))
     assert line.text == text
     return [*line.tokens]
+
+
+def test_a_text_is_normalized_as_a_whole() -> None:
+    def answer(text: str) -> str:
+        return text.split("so:")[1]
+
+    for long in ("", "step " * 5000):
+        evaluator = Evaluator(WER(answer), samples=1)
+        evaluator.start()
+        evaluator.update([f"{long}so: a cat"] * 4, ["so: a dog"] * 4)
+        assert evaluator.finish(step=0)["val_wer"].score == 0.5
+
+
+def test_characters_that_are_not_in_a_text_are_shown_as_a_text() -> None:
+    scorer = CER(lambda text: text.replace("20", "ten")).scorer_of("cer", "")
+    lines = [split_line(text, False, scorer) for text in ("20 cats", "20 hats")]
+    assert "".join(text for text, _ in mark_words(lines[0], lines[1:])[0]) == "ten cats"
 
 
 def test_a_sentence_longer_than_what_is_shown_is_marked_as_a_whole() -> None:

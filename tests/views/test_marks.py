@@ -90,6 +90,9 @@ def test_unmatched_and_displaced_words_are_marked(hypothesis: str, references: l
     [
         ("two one three", ["one two three"], ["two *one* three", "*one* two three"]),
         ("a b", ["x y z", "a c b"], ["a b", "*x y z*", "a *c* b"]),
+        # Two errors for five words, rather than three for two, although five words are wrong, rather than three.
+        ("a b c d e", ["a b", "a b c x y"], ["a b c *d e*", "a b", "a b c *x y*"]),
+        ("a", ["", "x y"], ["*a*", "", "*x y*"]),
         ("a", [], ["*a*"]),
     ],
 )
