@@ -516,6 +516,7 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Findin
         kind = class_of(found.feature)
         is_word = found.verb == "contain" and kind != "symbol"
         is_extra = found.side == "hypotheses" and found.verb != "lack" and not is_word
+        # All else may be of a weak model, which says nothing of texts that it does not know, and repeats words
         if not is_extra and (few.likeness == 0 or (is_word and few.are_repetitive)):
             continue
         lines = few.sides[found.side]
