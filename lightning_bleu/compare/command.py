@@ -109,7 +109,7 @@ def _add_compare(commands: Any) -> argparse.ArgumentParser:
         "and chrf",
     )
     parser.add_argument("-t", "--tokenize", metavar="NAME", help="tokenizer of BLEU: 13a, intl, zh, ja-mecab, ...")
-    parser.add_argument("--lowercase", action="store_true", help="ignore case")
+    parser.add_argument("--lowercase", action="store_true", help="BLEU and chrF ignore case")
     parser.add_argument("--confidence", type=float, default=0.95, metavar="C", help="of the intervals (0.95)")
     parser.add_argument("--resamples", type=int, metavar="N", help="bootstrap resamples (1000, or more if needed)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed of the resamples (0)")
@@ -195,13 +195,14 @@ def _compare(options: argparse.Namespace) -> None:
     metrics = options.metric or _DEFAULT_METRICS
     if options.tokenize is not None and "bleu" not in metrics:
         raise ValueError(f"-t is the tokenizer of BLEU, but the metrics are {', '.join(metrics)}: add -m bleu")
+    if options.lowercase and not any(name.startswith(("bleu", "chrf")) for name in metrics):
+        raise ValueError(f"--lowercase is an option of BLEU and chrF, but the metrics are {', '.join(metrics)}")
     references = None if options.reference is None else [*map(Path, options.reference)]
     texts = read_systems(files, references, options.source)
     from lightning_bleu.compare.systems import compare_texts
 
-    by_name = _make_metrics(options)
     comparison = compare_texts(
-        texts, by_name, confidence=options.confidence, resamples=options.resamples, seed=options.seed
+        texts, _make_metrics(options), confidence=options.confidence, resamples=options.resamples, seed=options.seed
     )
     _show_view(comparison, options)
     if options.json:
@@ -227,15 +228,14 @@ def _make_metrics(options: argparse.Namespace) -> dict[str, EvaluatorMetric] | N
     from lightning_bleu.chrf import CHRFScorer, CHRFSettings
     from lightning_bleu.compare.known_metrics import make_metric
 
-    lowercase = options.lowercase
     metrics: dict[str, EvaluatorMetric] = {}
     for name in options.metric or _DEFAULT_METRICS:
         class_name, settings = METRICS[name]
         if class_name == "CorpusBLEU":
-            of_bleu = BLEUSettings.from_options(tokenizer=options.tokenize, lowercase=lowercase, percent=True)
+            of_bleu = BLEUSettings.from_options(tokenizer=options.tokenize, lowercase=options.lowercase, percent=True)
             metrics[name] = BLEUScorer(of_bleu)
         elif class_name == "CorpusCHRF":
-            metrics[name] = CHRFScorer(CHRFSettings.from_options(**settings, lowercase=lowercase, percent=True))
+            metrics[name] = CHRFScorer(CHRFSettings.from_options(**settings, lowercase=options.lowercase, percent=True))
         else:
             metrics[name] = make_metric(class_name, settings, percent=True)
     return metrics

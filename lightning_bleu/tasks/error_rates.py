@@ -57,8 +57,8 @@ class WER(ErrorRate):
 
     Args:
         normalize: applied to hypotheses and references before they are compared, such as ``str.lower``, or the
-            ``EnglishTextNormalizer(tokenizer.english_spelling_normalizer)`` of Whisper. Files have texts as they were,
-            and samples, too, unless a normalized word is not in its text.
+            ``EnglishTextNormalizer(tokenizer.english_spelling_normalizer)`` of Whisper. Samples and files have texts
+            as they were, and words are only marked where all normalized words are in the text.
         skip_empty: leave out sentences none of whose references has a word after `normalize`, as scripts for Whisper
             do. They have no score, and the report says how many they are.
         percent: score in percent.

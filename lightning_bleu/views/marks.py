@@ -65,7 +65,8 @@ def mark_words(hypothesis: Line, references: Sequence[Line]) -> tuple[list[Span]
 
     Returns:
         The spans of the hypothesis, and of each reference. Their texts join to the original text. If a token isn't in
-        the text, they join to the tokens, separated by blanks. Neighboring spans have different marks.
+        the text, they join to the tokens, separated by blanks; if tokens are ordered, the text has no marks. Neighboring
+        spans have different marks.
 
     Example:
         >>> hypothesis = Line("The very cat sat.", ["the", "very", "cat", "sat", "."])
@@ -164,7 +165,7 @@ def _split(line: Line, marks: Sequence[Mark]) -> list[Span]:
     text, tokens, _ = line
     places = _locate(text, tokens)
     if places is None:
-        return _split(Line(tokens if isinstance(tokens, str) else " ".join(tokens), tokens), marks)
+        return [Span(text)] if line.is_ordered else _split(Line(" ".join(tokens), tokens), marks)
     marks_of_characters: list[Mark] = [""] * len(text)
     last_mark: Mark = ""
     last_end = 0

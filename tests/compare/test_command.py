@@ -284,6 +284,7 @@ def test_of_very_many_validations_the_latest_are_in_the_table_and_the_page_stays
         ("compare old.txt -r reference.txt -n -1", "argument -n/--examples: must be 0 or more, got -1"),
         ("compare ~no-such-user/a.txt -r reference.txt", "Could not determine home directory"),
         ("compare old.txt -r reference.txt -t zh -m ter", "the metrics are ter: add -m bleu"),
+        ("compare old.txt -r reference.txt --lowercase -m wer", "of BLEU and chrF, but the metrics are wer"),
         ("compare missing.txt --html no/a.html", "there is no such folder: 'no'"),
         ("show missing --html .", "Is a directory: '.'"),
         ("compare old.txt -r reference.txt -t zz", "'tokenizer' must be a callable or one of"),
