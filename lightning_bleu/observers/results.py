@@ -77,7 +77,7 @@ class Results(dict[str, Result], Viewable):
     def describe(self, examples: int) -> View:
         """What there is to see; see :class:`lightning_bleu.views.viewable.Viewable`."""
         if not self:
-            return View("", [Note("No scores: no validation has ended in this process.")], self.title)
+            return View("", [Note("No scores: no validation has scored a sentence in this process.")], self.title)
         blocks: list[Block] = [tabulate(self), *describe_findings(self.findings)]
         for name, samples in self.samples.items() if examples else ():
             if len(self.samples) > 1:

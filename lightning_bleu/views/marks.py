@@ -65,8 +65,8 @@ def mark_words(hypothesis: Line, references: Sequence[Line]) -> tuple[list[Span]
 
     Returns:
         The spans of the hypothesis, and of each reference. Their texts join to the original text. If a token isn't in
-        the text, they join to the tokens, separated by blanks; if tokens are ordered, the text has no marks. Neighboring
-        spans have different marks.
+        the text, they join to the tokens, separated by blanks; if tokens are ordered, the text has no marks.
+        Neighboring spans have different marks.
 
     Example:
         >>> hypothesis = Line("The very cat sat.", ["the", "very", "cat", "sat", "."])

@@ -182,4 +182,4 @@ def test_a_score_without_a_signature_shows_none(results: Results) -> None:
 def test_results_of_no_validation_say_so() -> None:
     evaluator = Evaluator(CorpusBLEU())
     for text in (str(evaluator.results), evaluator.results._repr_html_()):
-        assert "No scores: no validation has ended in this process." in text
+        assert "No scores: no validation has scored a sentence in this process." in text

@@ -86,7 +86,7 @@ ID = re.compile(r"\w{3}.*\d|\d{4}")
 REMEDIES = {
     "one-sided subwords": "Join the subwords: decode ids to text.",
     "one-sided tags": "Are they special tokens? Set skip_special_tokens=True. Remove tags with all that they tag.",
-    "one-sided symbols": "Scores that see it are worse. Is it padding, markup, or punctuation? Print a text with repr().",
+    "one-sided symbols": "Scores that see it are worse. Is it padding, markup, or punctuation? Print one with repr().",
     "one-sided ends": "It makes the score worse.",
     "one-sided words": "It makes the score worse.",
     "one-sided kinds": "Are texts cut off? Else write both sides alike, as in lower case, or set another tokenizer.",
@@ -903,11 +903,11 @@ def find_order(texts: Texts) -> Findings:
             offsets[owner - number] += 1
     own = offsets.pop(0, 0)
     count = offsets.total()
-    # Sentences of a document share words, but most have those of their own reference
-    if count < first.least("few" if own > count else "order"):
+    [(offset, most)] = offsets.most_common(1) or [(0, 0)]
+    # Sentences of a document share words, but not at one offset, and most have those of their own reference
+    if count < first.least("few" if own > count >= 2 * most else "order"):
         return
     statement = "hypotheses have the rare words of another reference"
-    offset, most = offsets.most_common(1)[0]
     if 2 * most > count:
         unit = "line" if abs(offset) == 1 else "lines"
         direction = "below" if offset > 0 else "above"
