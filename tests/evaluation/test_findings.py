@@ -106,7 +106,7 @@ MISTAKES: dict[str, dict[str, Case]] = {
     },
     "order": {
         "rare words": (RNG.sample(GOOD, 150), REFERENCES, SOURCES),
-        "mostly 1 line below": (GOOD[:90] + GOOD[91:] + GOOD[:1], REFERENCES),
+        "mostly 1 line below": (GOOD[:120] + GOOD[121:] + GOOD[:1], REFERENCES),
         "words of another reference": (FREQUENT[::-1], FREQUENT),
     },
     "repeats": {
