@@ -87,7 +87,7 @@ class PairedTest:
         score_a: the score of the first system.
         score_b: the score of the second system.
         p_value: about the one-sided probability of a difference at least this large, in its direction, if the systems
-            were equally good, as sacreBLEU computes it: the share of resamples in which the size of the difference,
+            were equally good, nearly that of sacreBLEU: the share of resamples in which the size of the difference,
             less its mean, is at least the observed size. Values above 0.1 are too small.
         trials: the number of resamples.
         low: the lower end of the confidence interval of the difference.
