@@ -79,6 +79,7 @@ MISTAKES: dict[str, dict[str, Case]] = {
         **{mark: ([cut(line, mark) for line in GOOD], REFERENCES, None) for mark in MARKS[:3]},
         **{f"'{token}'": ([f"{line}{token}" for line in GOOD], REFERENCES, None) for token in TOKENS},
         "references end with, </s>'": (GOOD, [f"{line} </s>" for line in REFERENCES]),
+        "weak, </s>'": (FREQUENT, [f"{line} </s>" for line in REFERENCES]),
     },
     "changed": {
         "html.unescape": ([line.replace("'", "&apos;") for line in GOOD], REFERENCES),
@@ -260,14 +261,13 @@ RIGHT: dict[str, Case] = {
     "words": ([replace_words(word, 0.5) for word in WORDS], WORDS, WORDS),
     "perfect words": (WORDS, WORDS),
     "molecules": (MOLECULES[1:], MOLECULES[:-1], MOLECULES[:-1]),
-    "lower case without punctuation": (
-        [re.sub(r"[^\w ]", "", line.lower()) for line in GOOD],
-        [re.sub(r"[^\w ]", "", line.lower()) for line in REFERENCES],
-        SOURCES,
-    ),
+    "lower case": (*([re.sub(r"[^\w ]", "", line.lower()) for line in x] for x in (GOOD, REFERENCES)), SOURCES),
     "diffs": ([f"@@ -1,4 +1,4 @@ {line}" for line in GOOD], [f"@@ -1,4 +1,4 @@ {line}" for line in REFERENCES]),
     "struck out": ([f"a <s>b</s> {line}" for line in GOOD], [f"a <s>b</s> {line}" for line in REFERENCES]),
-    "code": tuple([f"import {x}\ndef {x[0]}{n}(y):\n    return {n}" for n in range(40)] for x in ("numpy", "torch")),
+    "code": tuple(
+        [f"import {library}\ndef {name}{number}(x):\n    return x + {number}" for number in range(40)]
+        for library, name in (("numpy as np", "f"), ("torch", "g"))
+    ),
     "prices": ([f"so it costs {n + 999}" for n in range(150)], [f"so it costs {n}{'klmg'[n % 4]}" for n in range(150)]),
     "generic": tuple([x[n] if n % d else FREQUENT[9] for n in range(150)] for x, d in ((GOOD, 4), (REFERENCES, 9))),
     "short summaries": ([" ".join(line.split()[: 5 + n % 3]) for n, line in enumerate(LONG)], LONG),

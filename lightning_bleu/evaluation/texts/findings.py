@@ -516,9 +516,6 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Findin
         kind = class_of(found.feature)
         is_word = found.verb == "contain" and kind != "symbol"
         is_extra = found.side == "hypotheses" and found.verb != "lack" and not is_word
-        # All else may be of a weak model, which says nothing of texts that it does not know, and repeats words
-        if not is_extra and (few.likeness == 0 or (is_word and few.are_repetitive)):
-            continue
         lines = few.sides[found.side]
         numbers = [number for number, line in enumerate(lines) if found.does(line)]
         # A period that only one side has explains no missing capitals
@@ -532,14 +529,18 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Findin
             quoted = quote(found, [lines[number] for number in numbers])
             topics += list_kinds(quoted.feature)
         name = find_remedy(quoted, kind)
+        is_certain = name in CERTAIN
+        # All else may be of a weak model, which says nothing of texts that it does not know, and repeats words
+        may_be_weak = not is_extra and not is_certain
+        if may_be_weak and (few.likeness == 0 or (is_word and few.are_repetitive)):
+            continue
         count, others = texts.count(quoted.does)[found.side]
-        are_enough = len(texts) >= MIN_DIFFERING or name in CERTAIN or name == "changed"
+        are_enough = len(texts) >= MIN_DIFFERING or is_certain or name == "changed"
         if are_enough and count > LACK_RATIO * others:  # unlike what other references have
             for topic in topics:
                 explained[topic].update(numbers)
             statement = describe_one_sided(quoted, others)
-            may_be_weak = few.likeness <= NEAR and not is_extra
-            is_note = name not in CERTAIN and (may_be_weak or count < NOTE_SHARE * len(texts))
+            is_note = (may_be_weak and few.likeness <= NEAR) or (not is_certain and count < NOTE_SHARE * len(texts))
             yield say(name, count, texts, statement, is_note=is_note)
 
 
@@ -593,9 +594,12 @@ def find_remedy(found: OneSided, kind: str) -> str:
     """
     if found.verb not in VERBS:
         return "changed" if found.verb == "have" else "one-sided kinds"
+    start = found.example.find(found.feature)
+    end = start + len(found.feature)
     for name, pattern in CERTAIN.items():
-        if pattern.search(found.example):
-            return name
+        for match in pattern.finditer(found.example):
+            if match.start() < end and match.end() > start:  # not beside it
+                return name
     if found.verb == "contain":
         return "one-sided symbols" if kind == "symbol" else "one-sided words"
     return "one-sided ends" if any(map(str.isalnum, found.feature)) else "one-sided symbols"
