@@ -133,7 +133,8 @@ def _recognize_references(target: References, hypotheses: Form, *, decodable: bo
     counts = lengths_of(reference_lists)
     if not counts.all():
         raise ValueError(f"every sentence needs a reference, got none for sentence {counts.argmin()} of 'target'")
-    return _recognize_list("target", [*chain.from_iterable(reference_lists)]), counts
+    references = list(chain.from_iterable(reference_lists))
+    return _recognize_list("target", references), counts
 
 
 def _hold_texts(entries: list[Any], kind: str, *, decodable: bool) -> bool:

@@ -247,6 +247,18 @@ class Report(float):
         return (), vars(self)
 
 
+def closeness(errors: int, length: int) -> tuple[float, int]:
+    """The errors per unit of a reference, then its negative length, so that the closest of several is the smallest.
+
+    Example:
+        >>> sorted([(1, 0), (2, 4), (0, 0), (1, 2)], key=lambda counts: closeness(*counts))
+        [(0, 0), (2, 4), (1, 2), (1, 0)]
+    """
+    if length:
+        return errors / length, -length
+    return (math.inf if errors else 0.0), 0
+
+
 def float_type(device: torch.device) -> torch.dtype:
     """The floating-point type of scores: float64, or float32 on devices without float64."""
     return torch.float32 if device.type == "mps" else torch.float64

@@ -62,7 +62,8 @@ class GenerationSettings(NamedTuple):
         """The value of an argument; None if it is not set anywhere."""
         if name in self.arguments:
             return self.arguments[name]
-        return getattr(self.arguments.get("generation_config", self.config), name, None)
+        config = self.arguments.get("generation_config", self.config)
+        return getattr(config, name, None)
 
     def find_pad_id(self, processing_class: Any) -> int:
         """The id of the padding.

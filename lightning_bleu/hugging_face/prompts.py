@@ -143,7 +143,8 @@ def _is_packed(mask: Tensor, position_ids: Tensor | None) -> bool:
     if position_ids is None or position_ids.shape != mask.shape:
         return False
     are_tokens = mask[:, 1:].bool() & mask[:, :-1].bool()
-    return bool(((position_ids.diff(dim=1) < 0) & are_tokens).any())
+    falls = position_ids.diff(dim=1) < 0
+    return bool((falls & are_tokens).any())
 
 
 def gather_prompts(inputs: Mapping[str, Any], in_prompt: Tensor, pad_id: int) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
-import numpy as np
 from sacrebleu.metrics.ter import TER as SacreTER
 
+from lightning_bleu.core.scoring import closeness
 from lightning_bleu.core.settings import check_bool
 from lightning_bleu.evaluation.metrics.functions import SKIPPED
 from lightning_bleu.tasks.task_metric import Normalizer, TaskMetric, check_installed, normalize_text
@@ -153,7 +153,7 @@ def count_errors(
         for reference in references_of_it:
             reference_items = split(reference)
             candidates.append((Levenshtein.distance(reference_items, items), len(reference_items), reference_items))
-        errors, length, closest = min(candidates, key=_closeness)
+        errors, length, closest = min(candidates, key=lambda candidate: closeness(*candidate[:2]))
         if skip_empty and not any(length for _, length, _ in candidates):
             rows.append((0, 0, 0, 0, 0, 1))
             continue
@@ -163,19 +163,6 @@ def count_errors(
         row = (errors, length, kinds["insert"], kinds["delete"], kinds["replace"])
         rows.append((*row, 0) if skip_empty else row)
     return rows
-
-
-def _closeness(candidate: tuple[int, int, Sequence[str]]) -> tuple[float, int]:
-    """The error rate of a sentence, then the negative length of its reference, so that the smallest is the closest.
-
-    Example:
-        >>> sorted([(1, 0, ""), (2, 4, ""), (0, 0, ""), (1, 2, "")], key=_closeness)
-        [(0, 0, ''), (2, 4, ''), (1, 2, ''), (1, 0, '')]
-    """
-    errors, length, _ = candidate
-    if length:
-        return errors / length, -length
-    return (np.inf if errors else 0.0), 0
 
 
 # Translation

@@ -10,6 +10,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from lightning_bleu.core.clean import MAX_SHOWN
+from lightning_bleu.core.scoring import closeness
 from lightning_bleu.views.blocks import Mark, Span
 
 
@@ -79,7 +80,7 @@ def mark_words(hypothesis: Line, references: Sequence[Line]) -> tuple[list[Span]
     """
     if hypothesis.is_ordered and references:
         aligned = [align(hypothesis.tokens, reference.tokens) for reference in references]
-        _, _, closest, _ = min(aligned)
+        _, closest, _ = min(aligned)
         return _split(hypothesis, closest), [_split(line, marks) for line, (*_, marks) in zip(references, aligned)]
     largest_counts: Counter[str] = Counter()  # in any one reference
     bigrams: set[tuple[str, str]] = set()
@@ -101,15 +102,15 @@ def mark_words(hypothesis: Line, references: Sequence[Line]) -> tuple[list[Span]
     return _split(hypothesis, marks), marked_references
 
 
-def align(tokens: Sequence[str], reference: Sequence[str]) -> tuple[float, int, list[Mark], list[Mark]]:
+def align(tokens: Sequence[str], reference: Sequence[str]) -> tuple[tuple[float, int], list[Mark], list[Mark]]:
     """The marks of a hypothesis and of a reference, of whose tokens those match that the fewest edits keep.
 
-    Requires rapidfuzz. The edits per token and the negative length come first, so that the closest reference is the
-    smallest, as in :class:`lightning_bleu.tasks.WER`.
+    Requires rapidfuzz. How close they are comes first, so that the smallest is that of the closest reference; see
+    :func:`lightning_bleu.core.scoring.closeness`.
 
     Example:
         >>> align(["a", "cat", "sat"], ["the", "cat"])
-        (1.0, -2, ['unmatched', '', 'unmatched'], ['unmatched', ''])
+        ((1.0, -2), ['unmatched', '', 'unmatched'], ['unmatched', ''])
     """
     from rapidfuzz.distance import Levenshtein
 
@@ -119,8 +120,7 @@ def align(tokens: Sequence[str], reference: Sequence[str]) -> tuple[float, int, 
     for start, reference_start, size in edits.as_matching_blocks():
         marks[start : start + size] = [""] * size
         reference_marks[reference_start : reference_start + size] = [""] * size
-    # Of an empty reference, any edit is the worst
-    return len(edits) / max(len(reference), 1e-9), -len(reference), marks, reference_marks
+    return closeness(len(edits), len(reference)), marks, reference_marks
 
 
 def _mark_reference(reference: Line, hypothesis: Line) -> list[Span]:

@@ -96,4 +96,5 @@ def shared_reading(metrics: Mapping[str, EvaluatorMetric], decoder: Decoder | No
             f"{owner!r} and {other_owner!r} must read ids in the same way, but differ in {differing or ['decoder']}"
         )
         raise ValueError(f"{differ}: give them the same values, or set these options for one of them only")
-    return next(iter(owners), _NOTHING_SET if decoder is None else Settings(decoder=decoder))
+    nothing_set = _NOTHING_SET if decoder is None else Settings(decoder=decoder)
+    return next(iter(owners), nothing_set)

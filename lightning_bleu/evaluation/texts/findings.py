@@ -14,7 +14,6 @@ All texts are in process 0. Each rule is a function that yields findings; :func:
 from __future__ import annotations
 
 import html
-import operator
 import random
 import re
 import string
@@ -468,7 +467,8 @@ def class_of(text: str) -> str:
     """
     if not any(map(str.isalnum, text)):
         return "symbol"
-    return "word" if len(text) > 1 and text[0].isalnum() and text[-1].isalnum() else "letter"
+    is_word = len(text) > 1 and text[0].isalnum() and text[-1].isalnum()
+    return "word" if is_word else "letter"
 
 
 class OneSided(NamedTuple):
@@ -579,9 +579,8 @@ def describe_one_sided(found: OneSided, others: int) -> str:
         'hypotheses lack a digit, and only 1 references do'
     """
     feature = repr(found.feature) if found.verb in VERBS else found.feature
-    statement = (
-        f"{found.side} {found.verb} {feature}, and {f'only {others}' if others else 'no'} {OTHER[found.side]} do"
-    )
+    count = f"only {others}" if others else "no"
+    statement = f"{found.side} {found.verb} {feature}, and {count} {OTHER[found.side]} do"
     return f"{statement}, as in {found.example!r}" if found.example else statement
 
 
@@ -697,13 +696,13 @@ def list_changed(few: Texts) -> Iterator[OneSided]:
                 yield OneSided(-WEIGHTS["changed"] * count, side, "have", name, example[:60])
 
 
-NEARER: dict[str, Callable[[str], str]] = {
-    "without white space": lambda text: "".join(text.split()),
-    "without repeated letters": lambda text: re.sub(r"(\w)\1+", r"\1", text),  # such as those of CTC
-    "with their words reversed": lambda text: " ".join(text.split()[::-1]),
-    "with their characters reversed": lambda text: text[::-1],
-}
-"""What brings hypotheses nearer to their references; what leaves something out is done to both."""
+NEARER: list[tuple[str, Callable[[str], str], bool]] = [
+    ("without white space", lambda text: "".join(text.split()), True),
+    ("without repeated letters", lambda text: re.sub(r"(\w)\1+", r"\1", text), True),  # such as those of CTC
+    ("with their words reversed", lambda text: " ".join(text.split()[::-1]), False),
+    ("with their characters reversed", lambda text: text[::-1], False),
+]
+"""What brings hypotheses nearer to their references: what to say, how to change a text, and whether on both sides."""
 
 
 def find_nearer(few: Texts) -> Findings:
@@ -717,8 +716,7 @@ def find_nearer(few: Texts) -> Findings:
     """
     pairs = few.compared
     before = measure_likeness(pairs)
-    for name, change in NEARER.items():
-        is_of_both = name.startswith("without")
+    for name, change, is_of_both in NEARER:
         changed = [(change(left), change(right) if is_of_both else right) for left, right in pairs]
         after = measure_likeness(changed)
         if after > max(0.15, before + 0.08):  # unlike by chance, as with texts of few characters
@@ -800,11 +798,11 @@ def find_ids(verb: str, ends: Sequence[tuple[str, str]]) -> Findings:
         '20 of 20 hypotheses begin with a word of their reference alo'
     """
     frequencies = Counter(right for _, right in ends)
-    ids = {right: left for left, right in ends if frequencies[right] == 1 and ID.search(right)}
-    right_ones = [word for word, left in ids.items() if left == word]
-    if len(right_ones) >= max(20, 0.5 * len(ends), 0.98 * len(ids)):
-        statement = f"hypotheses {verb} with a word of their reference alone, as ids are, such as {right_ones[0]!r}"
-        yield say("both-sides ends", len(right_ones), ends, statement)
+    ids = [(left, right) for left, right in ends if frequencies[right] == 1 and ID.search(right)]
+    equal = [left for left, right in ids if left == right]
+    if len(equal) >= max(20, 0.5 * len(ends), 0.98 * len(ids)):
+        statement = f"hypotheses {verb} with a word of their reference alone, as ids are, such as {equal[0]!r}"
+        yield say("both-sides ends", len(equal), ends, statement)
 
 
 # What programs and weak models do
@@ -906,13 +904,16 @@ def find_order(texts: Texts) -> Findings:
         if owner is not None:
             offsets[owner - number] += 1
     own = offsets.pop(0, 0)
+    if not offsets:
+        return
     count = offsets.total()
-    [(offset, most)] = offsets.most_common(1) or [(0, 0)]
+    offset, most = offsets.most_common(1)[0]
+    is_shift = 2 * most > count
     # Sentences of a document share words, but not at one offset, and most have those of their own reference
-    if count < first.least("few" if own > count >= 2 * most else "order"):
+    if count < first.least("order" if is_shift or count >= own else "few"):
         return
     statement = "hypotheses have the rare words of another reference"
-    if 2 * most > count:
+    if is_shift:
         unit = "line" if abs(offset) == 1 else "lines"
         direction = "below" if offset > 0 else "above"
         statement += f", mostly {abs(offset)} {unit} {direction}"
@@ -1003,7 +1004,7 @@ def find_limit(texts: Texts) -> Findings:
 
 def find_leak(texts: Texts) -> Findings:
     """Most hypotheses equal their references. Fewer than 100, or short ones, may be a test of overfitting."""
-    count = sum(map(operator.contains, texts.references, texts.hypotheses))
+    count = sum(hypothesis in row for hypothesis, row in zip(texts.hypotheses, texts.references))
     are_long = sum(map(len, texts.hypotheses)) >= 30 * len(texts)
     if are_long and count >= max(100, 0.7 * len(texts)):
         yield say("leak", count, texts, "hypotheses equal their reference")
@@ -1019,10 +1020,10 @@ def find_teacher_forcing(widths: Mapping[tuple[int, int], int]) -> Findings:
         >>> next(find_teacher_forcing({(5, 5): 2, (6, 6): 2, (8, 8): 1})).message[:50]
         '5 of 5 batches have logits that are as wide as the'
     """
-    count = sum(widths.values())
-    if len(widths) >= 3 and count >= 5 and all(logits == labels for logits, labels in widths):
+    batches = [*Counter(widths).elements()]
+    if len(widths) >= 3 and len(batches) >= 5 and all(logits == labels for logits, labels in batches):
         statement = "batches have logits that are as wide as their labels, as with teacher forcing"
-        yield say("leak of labels", count, range(count), statement)
+        yield say("leak of labels", len(batches), batches, statement)
 
 
 def find_repeats(texts: Texts, sources: Sequence[str]) -> Findings:
@@ -1062,11 +1063,11 @@ def find_script(texts: Texts, metrics: Mapping[str, EvaluatorMetric]) -> Finding
             statement = f"references have letters other than a to z in most words, which {names} drops"
             yield say("vocabulary of a script", count, texts, statement)
     names = name_metrics(metrics, "spaces")
-    for script, (letter, word_length) in UNSPACED_SCRIPTS.items():
+    for script, (letter, word_length) in UNSPACED_SCRIPTS.items() if names else ():
         written = [text for text in references if 2 * len(letter.findall(text)) > len(text)]
         joined = " ".join(written)
         is_unspaced = len(letter.findall(joined)) > word_length * len(joined.split())
-        if names and is_unspaced and len(written) >= texts.least("script"):
+        if is_unspaced and len(written) >= texts.least("script"):
             statement = f"references are {script}, whose phrases count as words in {names}"
             yield say("vocabulary of a script", len(written), texts, statement)
             return
