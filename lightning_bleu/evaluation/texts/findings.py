@@ -54,7 +54,7 @@ LEAST = {
     "lost": (8, 0.25),  # "the" that a translation left out
     "changed": (4, 0.05),  # an ellipsis of a single author
     "few": (8, 0.1),  # "Thank you." as the right answer a few times
-    "order": (4, 0.03),  # words that sentences share by chance: 1% of those of a model of BLEU 20
+    "order": (4, 0.03),  # in 1% of the sentences of a model of BLEU 20, by chance
     "script": (2, 0.045),  # a few Chinese names in English
 }
 """How many texts must have something: a number, which keeps chance out of small sets, and a share of all."""
@@ -107,7 +107,7 @@ REMEDIES = {
     "source as prompt": "Score the new tokens only, generated[:, prompts.shape[1]:], and labels without the prompt.",
     "source as hypotheses": "Set the target language.",
     "source as references": "Return the column of the targets.",
-    "leak": "Are the references scored against themselves, or learned? If the task is easy, nothing is wrong.",
+    "leak": "Are references scored against themselves, or in the training data? If the task is easy, nothing is wrong.",
     "leak of labels": "Score what the model generates.",
     "vocabulary": "Early in training, wait. Later, is it another order, another file, vocabulary, or language?",
     "vocabulary of a script": "Use CorpusCHRF, ROUGE(tokenizer=list), or CorpusBLEU(tokenizer='zh') for Chinese, "
@@ -530,7 +530,7 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Findin
             topics += list_kinds(quoted.feature)
         name = find_remedy(quoted, kind)
         is_certain = name in CERTAIN
-        # All else may be of a weak model, which says nothing of texts that it does not know, and repeats words
+        # A weak model may do the rest: it repeats words, and what unrelated texts lack means nothing
         may_be_weak = not is_extra and not is_certain
         if may_be_weak and (few.likeness == 0 or (is_word and few.are_repetitive)):
             continue
@@ -739,7 +739,7 @@ def find_lost_words(few: Texts) -> Findings:
             for left, right in zip(words[side], words[other]):
                 if min(len(left), len(right)) > 2 and left[end] == right[beside] != right[end]:
                     lost.append(right[end])
-            lost = [word for word in lost if not any(map(str.isdigit, word))]  # unlike ids and sums
+            lost = [word for word in lost if not any(map(str.isdigit, word))]  # unlike ids and prices
             if len(lost) >= few.least("lost") and len(set(lost)) > 3:
                 statement = f"{side} lack the {name} word of the other side, and have the one beside it"
                 yield say("nearer words", len(lost), few, statement)
@@ -921,7 +921,7 @@ def find_order(texts: Texts) -> Findings:
 
 
 def find_owner(number: int, owned: Iterable[list[int]]) -> int | None:
-    """The only reference that has several rare words of a hypothesis; its own one in doubt.
+    """The only reference that has several rare words of a hypothesis; in doubt, its own.
 
     Example:
         >>> find_owner(0, [[5], [5, 7], [1, 2, 3, 4]]), find_owner(0, [[5], [0, 5]]), find_owner(0, [[5]])
@@ -1003,7 +1003,7 @@ def find_limit(texts: Texts) -> Findings:
 
 
 def find_leak(texts: Texts) -> Findings:
-    """Most hypotheses equal their references. Fewer than 100, or short ones, may be a test of overfitting."""
+    """Hypotheses that equal their references, most of them. Fewer than 100, or short ones, may be a test of overfitting."""
     count = sum(hypothesis in row for hypothesis, row in zip(texts.hypotheses, texts.references))
     are_long = sum(map(len, texts.hypotheses)) >= 30 * len(texts)
     if are_long and count >= max(100, 0.7 * len(texts)):
