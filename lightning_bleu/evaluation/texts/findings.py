@@ -1003,7 +1003,7 @@ def find_limit(texts: Texts) -> Findings:
 
 
 def find_leak(texts: Texts) -> Findings:
-    """Hypotheses that equal their references, most of them. Fewer than 100, or short ones, may be a test of overfitting."""
+    """Hypotheses of which most equal their references. Fewer than 100, or short ones, may test overfitting."""
     count = sum(hypothesis in row for hypothesis, row in zip(texts.hypotheses, texts.references))
     are_long = sum(map(len, texts.hypotheses)) >= 30 * len(texts)
     if are_long and count >= max(100, 0.7 * len(texts)):
