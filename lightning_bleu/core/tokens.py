@@ -97,7 +97,7 @@ _SPLITS_WORDS_BY_PLACE = {"intl", "zh"}
 """Tokenizers for which it matters whether a word has a left and a right neighbor."""
 _WORDWISE = _SPLITS_WORDS | _SPLITS_WORDS_BY_PLACE
 """Tokenizers that treat each word by itself."""
-_KEEPS_ALPHANUMERIC = {"13a", "none"}
+_KEEPS_ALPHANUMERIC = {"13a", "none", _CHRF_WORDS}
 """Tokenizers that never split a word of letters and digits."""
 
 _MARK = r"!-&(-,./:-@\[-`{-~"
@@ -114,8 +114,8 @@ _LINE = "\n\n"
 
 _ID = np.dtype(np.int32)
 """Ids in a cache."""
-_ENTRY_BYTES = 100
-"""About how many bytes an entry of a dictionary takes beside text and ids."""
+_ENTRY_BYTES = 180
+"""About how many bytes an entry of a dictionary takes beside the characters of its text and its ids."""
 _MAX_BYTES = 2**28
 """The size at which all caches together are cleared."""
 
@@ -349,7 +349,7 @@ class TokenCache:
     def _add(self, entries: dict[str, bytes], texts: Sequence[str], encoded: Sequence[bytes]) -> None:
         """Add the ids of texts to the words or to the lines."""
         entries.update(zip(texts, encoded))
-        self._bytes += sum(map(sys.getsizeof, chain(texts, encoded)))
+        self._bytes += sys.getsizeof("".join(texts)) + sum(map(len, encoded))
 
 
 class _Numbers(dict[Hashable, int]):

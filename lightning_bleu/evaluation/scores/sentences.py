@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, islice, pairwise, takewhile
+from itertools import accumulate, pairwise, takewhile
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -324,8 +324,7 @@ def _join_loader(
             statistics[name] = {
                 score_name: rows_of_score[ordered.order] for score_name, rows_of_score in answers.items()
             }
-    known = takewhile(texts.__contains__, ordered.order.tolist())
-    first = [texts[row] for row in islice(known, max_texts)]
+    first = [texts[row] for row in takewhile(texts.__contains__, ordered.order[:max_texts].tolist())]
     groups = _number_members(ordered.rows[:, GROUP], labels) if labels else {}
     index = packed_rows.positions_of(ordered.rows) if has_index else None
     widths: Counter[tuple[int, int]] = sum((share.logit_widths for share in shares), Counter())
