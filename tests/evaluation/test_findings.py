@@ -80,6 +80,8 @@ MISTAKES: dict[str, dict[str, Case]] = {
         **{f"'{token}'": ([f"{line}{token}" for line in GOOD], REFERENCES, None) for token in TOKENS},
         "references end with, </s>'": (GOOD, [f"{line} </s>" for line in REFERENCES]),
         "weak, </s>'": (FREQUENT, [f"{line} </s>" for line in REFERENCES]),
+        "no marks, so</s>'": ([f"{line} so{'</s>' * (n % 3 > 0)}" for n, line in enumerate(GOOD)], REFERENCES),
+        "hypotheses end with ' .'": ([f"{line[:-1]} ." for line in GOOD], REFERENCES),
     },
     "changed": {
         "html.unescape": ([line.replace("'", "&apos;") for line in GOOD], REFERENCES),
@@ -93,7 +95,6 @@ MISTAKES: dict[str, dict[str, Case]] = {
         "halves, without white space": ([re.sub(r"(\w{3})(\w{2})", r"\1 \2", line) for line in GOOD], REFERENCES),
         "characters reversed": ([line[::-1] for line in GOOD], REFERENCES),
         "without repeated letters": ([re.sub(r"(\w)", r"\1\1", line) for line in GOOD], REFERENCES),
-        "lack the first word": (GOOD, [f"{NOUNS[len(line) % 13].title()} {line}" for line in REFERENCES]),
     },
     "both-sides": {
         **{
@@ -108,7 +109,6 @@ MISTAKES: dict[str, dict[str, Case]] = {
     "order": {
         "rare words": (RNG.sample(GOOD, 150), REFERENCES, SOURCES),
         "mostly 1 line below": (GOOD[:120] + GOOD[121:] + GOOD[:1], REFERENCES),
-        "words of another reference": (FREQUENT[::-1], FREQUENT),
     },
     "repeats": {
         "sentences come 2 times": (GOOD[:75] * 2, REFERENCES[:75] * 2),
@@ -130,7 +130,7 @@ MISTAKES: dict[str, dict[str, Case]] = {
     "same-output": {
         "empty": ([""] * 150, REFERENCES, SOURCES),
         "150 of 150 hypotheses are the same": ([GOOD[0]] * 150, REFERENCES, SOURCES),
-        "one of the same ten": ([GOOD[number % 10] for number in range(150)], REFERENCES),
+        "140 of 150 hypotheses equal an earlier one": ([GOOD[number % 10] for number in range(150)], REFERENCES),
         "50 of 150 references are empty": (GOOD, [line * (number % 3 > 0) for number, line in enumerate(REFERENCES)]),
     },
     "source": {
@@ -377,7 +377,7 @@ def test_counts_are_those_of_the_quoted_string_in_all_sentences() -> None:
     many, references = GOOD * 14, REFERENCES * 14
     hypotheses = [f"{line} ###" if number % 3 else line for number, line in enumerate(many)]
     finding = find_findings(hypotheses, [[line] for line in references], has_index=True)[0]
-    assert finding.message.startswith("1,333 of 2,000 hypotheses end with ' ###', and no references do, as in ")
+    assert finding.message.startswith("1,400 of 2,100 hypotheses end with ' ###', and no references do, as in ")
 
 
 @pytest.mark.parametrize(("share", "is_warning"), [(0.2, False), (0.5, True)])
