@@ -348,8 +348,9 @@ class TokenCache:
 
     def _add(self, entries: dict[str, bytes], texts: Sequence[str], encoded: Sequence[bytes]) -> None:
         """Add the ids of texts to the words or to the lines."""
-        entries.update(zip(texts, encoded))
-        self._bytes += sys.getsizeof("".join(texts)) + sum(map(len, encoded))
+        if texts:
+            entries.update(zip(texts, encoded))
+            self._bytes += sys.getsizeof("".join(texts)) + sum(map(len, encoded))
 
 
 class _Numbers(dict[Hashable, int]):

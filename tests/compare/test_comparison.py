@@ -255,7 +255,7 @@ def test_systems_of_different_references_need_those_to_compare_with(tmp_path: Pa
         (tmp_path / f"{name}.txt").write_text("".join(f"{line}\n" for line in one_line(lines)))
     with pytest.raises(ValueError, match=r"^the systems have different references: pass references=..."):
         compare(folder, tmp_path / "a.txt")
-    with pytest.warns(UserWarning, match="b: 20 of 40 references contain 'g.u2028h'"):  # which a.txt cannot have
+    with pytest.warns(UserWarning, match="b: 20 of 40 references contain ' g.u2028h'"):  # which a.txt cannot have
         compare(folder, tmp_path / "a.txt", references=REFERENCES)
 
 

@@ -76,8 +76,8 @@ MISTAKES: dict[str, dict[str, Case]] = {
         "'.'": ([line.rstrip(".") for line in GOOD], REFERENCES),
         "weak, lack an upper-case letter": ([f"{line[:9].lower()} is the dog." for line in GOOD], REFERENCES),
         "it's": ([line.replace("'", "\u2019") for line in GOOD], REFERENCES),
-        **{mark: ([cut(line, mark) for line in GOOD], REFERENCES, None) for mark in MARKS[:3]},
-        **{f"'{token}'": ([f"{line}{token}" for line in GOOD], REFERENCES, None) for token in TOKENS},
+        **{mark: ([cut(line, mark) for line in GOOD], REFERENCES) for mark in MARKS[:3]},
+        **{f"'{token}'": ([f"{line}{token}" for line in GOOD], REFERENCES) for token in TOKENS},
         "references end with, </s>'": (GOOD, [f"{line} </s>" for line in REFERENCES]),
         "weak, </s>'": (FREQUENT, [f"{line} </s>" for line in REFERENCES]),
         "no marks, so</s>'": ([f"{line} so{'</s>' * (n % 3 > 0)}" for n, line in enumerate(GOOD)], REFERENCES),
@@ -109,6 +109,7 @@ MISTAKES: dict[str, dict[str, Case]] = {
     "order": {
         "rare words": (RNG.sample(GOOD, 150), REFERENCES, SOURCES),
         "mostly 1 line below": (GOOD[:120] + GOOD[121:] + GOOD[:1], REFERENCES),
+        "words of another reference": (FREQUENT[::-1], FREQUENT),
     },
     "repeats": {
         "sentences come 2 times": (GOOD[:75] * 2, REFERENCES[:75] * 2),
@@ -374,9 +375,8 @@ def test_the_documentation_has_a_row_for_each_finding_with_an_example_of_it() ->
 
 
 def test_counts_are_those_of_the_quoted_string_in_all_sentences() -> None:
-    many, references = GOOD * 14, REFERENCES * 14
-    hypotheses = [f"{line} ###" if number % 3 else line for number, line in enumerate(many)]
-    finding = find_findings(hypotheses, [[line] for line in references], has_index=True)[0]
+    hypotheses = [f"{line} ###" if number % 3 else line for number, line in enumerate(GOOD * 14)]
+    finding = find_findings(hypotheses, [[line] for line in REFERENCES * 14], has_index=True)[0]
     assert finding.message.startswith("1,400 of 2,100 hypotheses end with ' ###', and no references do, as in ")
 
 

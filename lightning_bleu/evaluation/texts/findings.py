@@ -167,7 +167,7 @@ Findings: TypeAlias = Iterator[Finding]
 """What a rule yields."""
 Lines: TypeAlias = Sequence[str]
 """The texts of a side."""
-Change: TypeAlias = Callable[[str], str]
+TextFunction: TypeAlias = Callable[[str], str]
 """A transformation of a text."""
 
 
@@ -191,9 +191,12 @@ def describe_findings(findings: Iterable[Finding], title: str = "What stands out
 
 def select_warnings(findings: Iterable[Finding]) -> Iterator[tuple[str, str]]:
     """The messages of those that are warnings as well, with keys by which each is said once."""
-    for number, finding in enumerate(findings):
+    numbers: Counter[str] = Counter()
+    for finding in findings:
         if finding.is_warning:
-            yield f"{finding.where} {finding.key} {number}", str(finding)
+            place = finding.where + finding.key
+            numbers[place] += 1
+            yield f"{finding.key} {numbers[place]}", str(finding)
 
 
 # What is examined
@@ -217,8 +220,7 @@ class Texts:
     @cached_property
     def compared(self) -> list[tuple[str, str]]:
         """A few hypotheses, each with its first reference, without empty ones."""
-        pairs = zip(*self.sides.values())
-        return [*islice(filter(all, pairs), MAX_COMPARED)]
+        return [*islice(filter(all, zip(*self.sides.values())), MAX_COMPARED)]
 
     @cached_property
     def likeness(self) -> float:
@@ -359,9 +361,7 @@ def find_findings(
     if not hypotheses:
         return []
     texts = Texts(hypotheses, references).pick(range(len(hypotheses)), MAX_CHARACTERS)
-    known_sources = []
-    for source in sources or [""] * len(hypotheses):
-        known_sources.append(keep_ends(source or "", MAX_CHARACTERS))
+    known_sources = [keep_ends(source or "", MAX_CHARACTERS) for source in sources or [""] * len(hypotheses)]
     aspects = {*ASPECTS.values(), "letters", "subwords"}
     if metrics:
         aspects = {"letters"}.union(*(metric.sensitive_to for metric in metrics.values()))
@@ -609,8 +609,10 @@ def find_remedy(found: OneSided, kind: str) -> str:
         >>> find_remedy(OneSided(-9, "hypotheses", "end with", "</s>", "a cat</s>"), "letter")
         'one-sided tags'
     """
-    if found.verb not in VERBS:
-        return "changed" if found.verb == "have" else "one-sided kinds"
+    if found.verb == "lack":
+        return "one-sided kinds"
+    if found.verb == "have":
+        return "changed"
     start = found.example.find(found.feature)
     end = start + len(found.feature)
     for name, pattern in CERTAIN.items():
@@ -694,7 +696,7 @@ def decode_again(text: str) -> str:
     return text
 
 
-CHANGES: dict[str, Change] = {
+CHANGES: dict[str, TextFunction] = {
     "entities that html.unescape replaces": html.unescape,
     "a wrong encoding, which open(path, encoding='utf-8') avoids": decode_again,
     "characters that unicodedata.normalize('NFKC', text) replaces": partial(unicodedata.normalize, "NFKC"),
@@ -725,7 +727,7 @@ def list_changed(few: Texts) -> Iterator[OneSided]:
                 yield OneSided(-count, side, "have", name, example[:60])
 
 
-NEARER: list[tuple[str, Change, bool]] = [
+NEARER: list[tuple[str, TextFunction, bool]] = [
     ("without white space", lambda text: "".join(text.split()), True),
     ("without repeated letters", lambda text: re.sub(r"(\w)\1+", r"\1", text), True),  # such as those of CTC
     ("with their words reversed", lambda text: " ".join(text.split()[::-1]), False),
@@ -772,7 +774,7 @@ def find_both_sides(few: Texts) -> Findings:
             return
     pairs = [*filter(all, zip(*few.sides.values()))]
     is_perfect = measure_likeness(few.compared) > 0.9
-    for verb, place in (("begin", 0), ("end", -1)):
+    for verb, place in (("begin with", 0), ("end with", -1)):
         ends = [(left.split()[place], right.split()[place]) for left, right in pairs]
         yield from find_tags(verb, ends)
         if not is_perfect:
@@ -783,18 +785,18 @@ def find_tags(verb: str, ends: Sequence[tuple[str, str]]) -> Findings:
     """A special token with which both sides begin or end, and which counts as right.
 
     Example:
-        >>> next(find_tags("end", [("dog.</s>", "cat.</s>")] * 4)).message[:63]
+        >>> next(find_tags("end with", [("dog.</s>", "cat.</s>")] * 4)).message[:63]
         "4 of 4 hypotheses end with '</s>', and so do their references. "
     """
     frequencies: Counter[str] = Counter()
     for left, right in ends:
         tags = TAG.findall(left)
         # Unlike two around a word that is struck out, and in vector<int>
-        if len(tags) == 1 and tags == TAG.findall(right) and VERBS[f"{verb} with"](left, *tags):
+        if len(tags) == 1 and tags == TAG.findall(right) and VERBS[verb](left, *tags):
             frequencies.update(tags)
     for tag, count in frequencies.most_common(1):
         if count >= max(4, 0.5 * len(ends)):
-            statement = f"hypotheses {verb} with {tag!r}, and so do their references"
+            statement = f"hypotheses {verb} {tag!r}, and so do their references"
             yield say("both-sides ends", count, ends, statement)
 
 
@@ -802,7 +804,7 @@ def find_ids(verb: str, ends: Sequence[tuple[str, str]]) -> Findings:
     """First or last words with digits that no other reference has, and that are always right.
 
     Example:
-        >>> next(find_ids("begin", [(f"utt{number:03}",) * 2 for number in range(20)])).message[:60]
+        >>> next(find_ids("begin with", [(f"utt{number:03}",) * 2 for number in range(20)])).message[:60]
         '20 of 20 hypotheses begin with a word of their reference alo'
     """
     frequencies = Counter(right for _, right in ends)
@@ -815,7 +817,7 @@ def find_ids(verb: str, ends: Sequence[tuple[str, str]]) -> Findings:
             else:
                 different += 1
     if len(equal) >= max(20, 0.5 * len(ends), 50 * different):
-        statement = f"hypotheses {verb} with a word of their reference alone, as ids are, such as {equal[0]!r}"
+        statement = f"hypotheses {verb} a word of their reference alone, as ids are, such as {equal[0]!r}"
         yield say("both-sides ends", len(equal), ends, statement)
 
 
@@ -832,12 +834,11 @@ def find_same(texts: Texts) -> Findings:
     """
     for side, frequencies, others in texts.tally(lambda text: [text]):
         text, count = frequencies.most_common(1)[0]
+        repeated = len(texts) - len(frequencies)
         if count >= max(texts.least("few"), 4 * max(others.values())):
             state = f"the same: {text[:40]!r}" if text else "empty"
             yield say(f"same-output {side}", count, texts, f"{side} are {state}")
-            continue
-        repeated = len(texts) - len(frequencies)
-        if side == "hypotheses" and repeated >= max(20, 0.5 * len(texts), 4 * (len(texts) - len(others))):
+        elif side == "hypotheses" and repeated >= max(20, 0.5 * len(texts), 4 * (len(texts) - len(others))):
             yield say(f"same-output {side}", repeated, texts, f"{side} equal an earlier one, such as {text[:40]!r}")
 
 
@@ -862,7 +863,7 @@ def find_sources(texts: Texts, sources: Lines) -> Findings:
         if 2 * prompts > len(texts):
             yield say("source as prompt", prompts, texts, f"{side} contain their source as a prompt")
         # Unlike those in post-editing
-        if len(copies) >= texts.least("few") and measure_likeness(copies[:MAX_COMPARED]) < 0.3:
+        if len(copies) >= texts.least("few") and measure_likeness(copies) < 0.3:
             statement = f"{side} equal their source: copies, unlike {OTHER[side]}"
             yield say(f"source as {side}", len(copies), texts, statement)
 
@@ -870,14 +871,20 @@ def find_sources(texts: Texts, sources: Lines) -> Findings:
 def list_pieces(text: str) -> set[str]:
     """The words of a text without numbers, or its sequences of three characters if it has hardly any spaces.
 
+    And the halves of a sentence, so that equal sentences without any rare words have two pieces in common.
+
     Example:
         >>> sorted(list_pieces("Two dogs 7")), len(list_pieces("我有一只可爱的小猫和小狗"))
         (['dogs', 'two'], 10)
     """
     words = text.lower().split()
-    if len(text) < 12 * len(words):
-        return {word for word in words if not word.isnumeric()}
-    return list_sequences(text, 3)
+    if len(text) >= 12 * len(words):
+        return list_sequences(text, 3)
+    pieces = {word for word in words if not word.isnumeric()}
+    half = len(text) // 2
+    if len(words) > 3:
+        pieces.update([text[:half], text[half:]])
+    return pieces
 
 
 def find_order(texts: Texts) -> Findings:
@@ -900,20 +907,18 @@ def find_order(texts: Texts) -> Findings:
         if owner is not None:
             offsets[owner - number] += 1
     own = offsets.pop(0, 0)
-    if not offsets:
-        return
     count = offsets.total()
-    offset, most = offsets.most_common(1)[0]
-    is_shift = 2 * most > count
-    # Sentences of a document share words, but not at one offset, and most have those of their own reference
-    if count < first.least("order" if is_shift or count >= own else "few"):
-        return
-    statement = "hypotheses have the rare words of another reference"
-    if is_shift:
-        unit = "line" if abs(offset) == 1 else "lines"
-        direction = "below" if offset > 0 else "above"
-        statement += f", mostly {abs(offset)} {unit} {direction}"
-    yield say("order", count, first, statement)
+    for offset, most in offsets.most_common(1):
+        is_shift = 2 * most > count
+        # Sentences of a document share words, but not at one offset, and most have those of their own reference
+        if count < first.least("order" if is_shift or count >= own else "few"):
+            return
+        statement = "hypotheses have the rare words of another reference"
+        if is_shift:
+            unit = "line" if abs(offset) == 1 else "lines"
+            direction = "below" if offset > 0 else "above"
+            statement += f", mostly {abs(offset)} {unit} {direction}"
+        yield say("order", count, first, statement)
 
 
 def find_owner(number: int, owned: Iterable[list[int]]) -> int | None:
@@ -1019,7 +1024,7 @@ def find_teacher_forcing(widths: Mapping[tuple[int, int], int]) -> Findings:
         '5 of 5 batches have logits that are as wide as the'
     """
     count = sum(widths.values())
-    if len(widths) >= 3 and count >= 5 and all(logits == labels for logits, labels in widths):
+    if len(widths) >= 3 and all(logits == labels for logits, labels in widths):
         statement = "batches have logits that are as wide as their labels, as with teacher forcing"
         yield say("leak of labels", count, range(count), statement)
 
@@ -1076,8 +1081,7 @@ def find_script(texts: Texts, metrics: Mapping[str, EvaluatorMetric]) -> Finding
 
 def name_metrics(metrics: Mapping[str, EvaluatorMetric], aspect: str) -> str:
     """The names of the metrics that see an aspect of texts; empty without any."""
-    names = [name for name, metric in metrics.items() if aspect in metric.sensitive_to]
-    return " and ".join(names)
+    return " and ".join(name for name, metric in metrics.items() if aspect in metric.sensitive_to)
 
 
 def drops_most_words(text: str) -> bool:
