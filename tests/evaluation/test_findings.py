@@ -107,9 +107,9 @@ MISTAKES: dict[str, dict[str, Case]] = {
         "ids": tuple([f"utt{n:04} {line}" for n, line in enumerate(side)] for side in (GOOD, REFERENCES)),
     },
     "order": {
-        "rare words": (RNG.sample(GOOD, 150), REFERENCES, SOURCES),
-        "mostly 1 line below": (GOOD[:120] + GOOD[121:] + GOOD[:1], REFERENCES),
-        "words of another reference": (FREQUENT[::-1], FREQUENT),
+        "words of another reference": (RNG.sample(GOOD, 150), REFERENCES, SOURCES),
+        "mostly off by +1": (GOOD[:120] + GOOD[121:] + GOOD[:1], REFERENCES),
+        "frequent, words of another reference": (FREQUENT[::-1], FREQUENT),
     },
     "repeats": {
         "sentences come 2 times": (GOOD[:75] * 2, REFERENCES[:75] * 2),
@@ -131,7 +131,7 @@ MISTAKES: dict[str, dict[str, Case]] = {
     "same-output": {
         "empty": ([""] * 150, REFERENCES, SOURCES),
         "150 of 150 hypotheses are the same": ([GOOD[0]] * 150, REFERENCES, SOURCES),
-        "140 of 150 hypotheses equal an earlier one": ([GOOD[number % 10] for number in range(150)], REFERENCES),
+        "equal an earlier one": ([GOOD[number % 10] for number in range(150)], REFERENCES),
         "50 of 150 references are empty": (GOOD, [line * (number % 3 > 0) for number, line in enumerate(REFERENCES)]),
     },
     "source": {

@@ -44,13 +44,15 @@ MAX_COMPARED = 50
 """In how many of these characters are compared, which takes longest."""
 MAX_CHARACTERS = 2000
 """How many characters of a text are examined, from both of its ends."""
+MAX_CANDIDATES = 100
+"""How many strings and kinds are examined, the most frequent ones."""
 FEW_CHARACTERS = 500
 """The same where it takes longer: NFKC of many combining marks is quadratic."""
 LEAST = {
     "symbol": (4, 0.1),  # a name with an accent or a quotation mark is in fewer texts
     "letter": (10, 0.2),  # a name or a unit with a foreign letter, or "U.S." in texts of a single topic
     "word": (12, 0.5),  # a frequent word that a weak model does not know yet, or overuses
-    "kind": (10, 0.4),  # digits or capitals of a few sentences
+    "kind": (10, 0.25),  # digits or capitals of a few sentences
     "changed": (4, 0.05),  # an ellipsis of a single author
     "few": (8, 0.1),  # "Thank you." as the right answer a few times
     "order": (4, 0.03),  # in 1% of the sentences of a model of BLEU 20, by chance
@@ -83,11 +85,12 @@ ID = re.compile(r"\w{3}.*\d|\d{4}")
 """What a number of a sentence looks like, unlike small numbers."""
 REMEDIES = {
     "one-sided subwords": "Join the subwords: decode ids to text.",
-    "one-sided tags": "Are they special tokens? Set skip_special_tokens=True. Remove tags with all that they tag.",
+    "one-sided tags": "Are they special tokens? Set skip_special_tokens=True. Remove thoughts between tags, too.",
     "one-sided symbols": "Scores that see it are worse. Is it padding, markup, or punctuation? Print one with repr().",
     "one-sided ends": "It makes the score worse.",
     "one-sided words": "It makes the score worse.",
-    "one-sided kinds": "Are texts cut off? Else write both sides alike, as in lower case, or set another tokenizer.",
+    "one-sided kinds": "Write both sides alike, as in lower case, or set another tokenizer.",
+    "one-sided cuts": "Are texts cut off, as by a limit, or by ids[1:]? Else write both sides alike.",
     "changed": "Pass both sides through the same function.",
     "nearer": "Print one hypothesis with repr().",
     "both-sides pieces": "Pass text: decode ids, and detokenize.",
@@ -98,9 +101,8 @@ REMEDIES = {
     "repeats of sentences": "Count each once, or intervals are too narrow.",
     "repeats of hypotheses": "Are they beams, or of one batch? Pass all references of a sentence in one list.",
     "limit": "Set max_new_tokens above the longest reference, and do not truncate references.",
-    "loops": "Early in training, wait. Later, put the end into the labels, and set eos_id.",
-    "same-output hypotheses": "Early in training, wait. Later, does the decoder see the source? If they are empty, do "
-    "their ids begin with the end of a sentence?",
+    "loops": "Early in training, wait. Later, put the end into the labels, and set eos_id. Is a prompt in them?",
+    "same-output hypotheses": "Early in training, wait. Later, look at the ids. Does the decoder see the source?",
     "same-output references": "Is it the right column of the dataset?",
     "source as prompt": "Score the new tokens only, generated[:, prompts.shape[1]:], and labels without the prompt.",
     "source as hypotheses": "Set the target language.",
@@ -237,15 +239,12 @@ class Texts:
         references = [re.sub(r"\W", "", right.lower()) for _, right in self.compared]
         likeness = measure_likeness(zip(hypotheses, references))
         crossed = measure_likeness(zip(hypotheses, references[1:]))
-        if likeness > 0.02 + 1.5 * crossed:  # sentences of one topic share some words
-            return likeness
-        return 0.0
+        return likeness if likeness > 0.02 + 1.5 * crossed else 0.0  # sentences of one topic share some words
 
     @cached_property
     def are_repetitive(self) -> bool:
-        """Whether hypotheses have few different words, as those of a weak model, which lacks words and repeats some."""
-        _, words, of_references = next(self.tally(str.split))
-        return 2 * len(words) <= len(of_references)
+        """Whether hypotheses are equal much more often than references, as those of a weak model."""
+        return 2 * len({*self.hypotheses}) <= len({*self.sides["references"]})
 
     def pick(self, numbers: Collection[int], limit: int) -> Texts:
         """Some sentences without the middle of long texts."""
@@ -302,10 +301,7 @@ def keep_ends(text: str, limit: int) -> str:
         'abgh'
     """
     text = text.strip()
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return text[:half] + text[-half:]
+    return text if len(text) <= limit else text[: limit // 2] + text[-limit // 2 :]
 
 
 def list_sequences(text: str, length: int) -> set[str]:
@@ -347,7 +343,7 @@ def find_findings(
     """What stands out in texts, warnings first.
 
     Args:
-        hypotheses: the hypotheses.
+        hypotheses: the hypotheses, at most :data:`MAX_EXAMINED` for a short time.
         references: the references of each.
         sources: the source of each, if it is known.
         metrics: the metrics by name, some of which do not see case, punctuation, spaces, or subwords; all do when None.
@@ -370,7 +366,9 @@ def find_findings(
     findings = [*find_leak(texts), *find_script(texts, metrics or {})]
     if not has_index:
         findings += find_repeats(texts, known_sources)
-    misplaced = [*find_same(texts), *find_sources(texts, known_sources)] or [*find_order(texts)]
+    misplaced = [*find_same(texts), *find_sources(texts, known_sources)]
+    if not misplaced and not texts.are_repetitive:
+        misplaced += find_order(texts)
     findings += misplaced or find_differences(texts, aspects)
     return select_findings(findings)
 
@@ -458,9 +456,10 @@ def list_kinds(text: str) -> set[str]:
     """
     kinds = set().union(*map(kinds_of, set(text)))
     for place, character in (("beginning", text[:1]), ("end", text[-1:])):
-        if character and not character.islower():  # at an end where the other side has another kind
-            for kind in kinds_of(character)[:1]:
-                kinds.add(f"{kind} at the {place}")
+        if (
+            character and not character.islower()
+        ):  # the other side has another kind at this end, which is plainer to say
+            kinds.update(f"{kind} at the {place}" for kind in kinds_of(character)[:1])
     return kinds
 
 
@@ -519,7 +518,7 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Findin
     explained = defaultdict[str, set[int]](set)
     candidates = [*list_contained(few, aspects), *list_lacking(few, aspects)]
     candidates.sort(key=lambda found: (" at the " in found.feature, found))
-    for found in [*list_changed(few), *candidates]:
+    for found in [*list_changed(few), *candidates[:MAX_CANDIDATES]]:
         kind = class_of(found.feature)
         is_word = found.verb == "contain" and kind != "symbol"
         lines = few.sides[found.side]
@@ -539,10 +538,11 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Findin
         is_extra = found.side == "hypotheses" and found.verb != "lack" and not is_word
         # A weak model may do the rest: it repeats words, and what unrelated texts lack means nothing
         is_odd = is_certain or is_extra
-        if not is_odd and (few.likeness == 0 or (is_word and few.are_repetitive)):
+        if not is_odd and (few.likeness == 0):
             continue
         count, others = texts.count(quoted.does)[found.side]
-        are_enough = len(texts) >= MIN_DIFFERING or is_certain or name == "changed"
+        are_different = len(texts) >= MIN_DIFFERING and not few.are_repetitive
+        are_enough = are_different or is_certain or name == "changed"
         if are_enough and count > LACK_RATIO * others:  # unlike what other references have
             for topic in topics:
                 explained[topic].update(numbers)
@@ -553,13 +553,13 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Findin
 
 
 def list_strings(text: str) -> set[str]:
-    """The characters and the words of a text, and lone marks, as in tokenized text, with a space before.
+    """The characters and the words of a text, and marks at its end: a lone one, as in tokenized text, or a row of them.
 
     Example:
         >>> sorted(list_strings("so !"))
         [' !', '!', 'so']
     """
-    return {*text, *text.split(), *re.findall(r" \W(?!\S)", text)} - COMMON
+    return {*text, *text.split(), *re.findall(r" [^\w\s]$|[^\w\s]{4}$", text)} - COMMON
 
 
 def list_contained(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
@@ -597,9 +597,7 @@ def describe_one_sided(found: OneSided, others: int) -> str:
     feature = repr(found.feature) if found.verb in VERBS else found.feature
     count = f"only {others}" if others else "no"
     statement = f"{found.side} {found.verb} {feature}, and {count} {OTHER[found.side]} do"
-    if found.example:
-        statement += f", as in {found.example!r}"
-    return statement
+    return f"{statement}, as in {found.example!r}" if found.example else statement
 
 
 def find_remedy(found: OneSided, kind: str) -> str:
@@ -610,7 +608,7 @@ def find_remedy(found: OneSided, kind: str) -> str:
         'one-sided tags'
     """
     if found.verb == "lack":
-        return "one-sided kinds"
+        return "one-sided cuts" if " at the " in found.feature else "one-sided kinds"
     if found.verb == "have":
         return "changed"
     start = found.example.find(found.feature)
@@ -713,7 +711,9 @@ def is_changed(name: str, text: str) -> bool:
         >>> is_changed(name, "it&apos;s"), is_changed(name, "it's")
         (True, False)
     """
-    known = text.replace("\u2047", "")  # the unknown word of a tokenizer, rather than two question marks
+    known = text[:FEW_CHARACTERS].replace(
+        "\u2047", ""
+    )  # the unknown word of a tokenizer, rather than two question marks
     return ("&" in known or not known.isascii()) and CHANGES[name](known) != known
 
 
@@ -791,9 +791,9 @@ def find_tags(verb: str, ends: Sequence[tuple[str, str]]) -> Findings:
     frequencies: Counter[str] = Counter()
     for left, right in ends:
         tags = TAG.findall(left)
-        # Unlike two around a word that is struck out, and in vector<int>
-        if len(tags) == 1 and tags == TAG.findall(right) and VERBS[verb](left, *tags):
-            frequencies.update(tags)
+        # All are at one end, unlike those around a word that is struck out, and in vector<int>
+        if tags[:1] == TAG.findall(right)[:1] and VERBS[verb](left, "".join(tags)):
+            frequencies.update(tags[:1])
     for tag, count in frequencies.most_common(1):
         if count >= max(4, 0.5 * len(ends)):
             statement = f"hypotheses {verb} {tag!r}, and so do their references"
@@ -825,7 +825,7 @@ def find_ids(verb: str, ends: Sequence[tuple[str, str]]) -> Findings:
 
 
 def find_same(texts: Texts) -> Findings:
-    """Empty texts, one text for many sentences, or few different ones.
+    """Empty texts, or one text for many sentences.
 
     Example:
         >>> references = [[f"dog number {number}"] for number in range(9)]
@@ -833,13 +833,12 @@ def find_same(texts: Texts) -> Findings:
         "9 of 9 hypotheses are the same: 'a dog'. E"
     """
     for side, frequencies, others in texts.tally(lambda text: [text]):
+        if side == "references" and len(frequencies) <= 8:  # such as yes and no
+            continue
         text, count = frequencies.most_common(1)[0]
-        repeated = len(texts) - len(frequencies)
         if count >= max(texts.least("few"), 4 * max(others.values())):
             state = f"the same: {text[:40]!r}" if text else "empty"
             yield say(f"same-output {side}", count, texts, f"{side} are {state}")
-        elif side == "hypotheses" and repeated >= max(20, 0.5 * len(texts), 4 * (len(texts) - len(others))):
-            yield say(f"same-output {side}", repeated, texts, f"{side} equal an earlier one, such as {text[:40]!r}")
 
 
 def find_sources(texts: Texts, sources: Lines) -> Findings:
@@ -871,7 +870,7 @@ def find_sources(texts: Texts, sources: Lines) -> Findings:
 def list_pieces(text: str) -> set[str]:
     """The words of a text without numbers, or its sequences of three characters if it has hardly any spaces.
 
-    And the halves of a sentence, so that equal sentences without any rare words have two pieces in common.
+    And a sentence itself, twice, so that two equal ones are found without any rare words.
 
     Example:
         >>> sorted(list_pieces("Two dogs 7")), len(list_pieces("我有一只可爱的小猫和小狗"))
@@ -881,9 +880,8 @@ def list_pieces(text: str) -> set[str]:
     if len(text) >= 12 * len(words):
         return list_sequences(text, 3)
     pieces = {word for word in words if not word.isnumeric()}
-    half = len(text) // 2
-    if len(words) > 3:
-        pieces.update([text[:half], text[half:]])
+    if len(pieces) > 3:
+        pieces.update([text, f"{text} "])
     return pieces
 
 
@@ -893,8 +891,8 @@ def find_order(texts: Texts) -> Findings:
     Example:
         >>> lines = [f"dog{number} sees cat{number}" for number in range(20)]
         >>> [finding] = find_order(Texts(lines[1:] + lines[:1], [[line] for line in lines]))
-        >>> finding.message[:86]
-        '20 of 20 hypotheses have the rare words of another reference, mostly 1 line below. Is '
+        >>> finding.message[:74]
+        '20 of 20 hypotheses have the words of another reference, mostly off by +1.'
     """
     first = texts.pick(range(min(MAX_COUNTED, len(texts))), FEW_CHARACTERS)
     owners = defaultdict(list)
@@ -913,11 +911,9 @@ def find_order(texts: Texts) -> Findings:
         # Sentences of a document share words, but not at one offset, and most have those of their own reference
         if count < first.least("order" if is_shift or count >= own else "few"):
             return
-        statement = "hypotheses have the rare words of another reference"
+        statement = "hypotheses have the words of another reference"
         if is_shift:
-            unit = "line" if abs(offset) == 1 else "lines"
-            direction = "below" if offset > 0 else "above"
-            statement += f", mostly {abs(offset)} {unit} {direction}"
+            statement += f", mostly off by {offset:+}"
         yield say("order", count, first, statement)
 
 
@@ -946,9 +942,10 @@ def find_loops(texts: Texts) -> Findings:
         '9 of 9 hypotheses end in a repetition, s'
     """
     loops = long_ones = 0
-    for text, row in zip(texts.hypotheses, texts.references):
+    hypotheses = [TAG.sub("", text) for text in texts.hypotheses]  # padding is no loop
+    for text, row in zip(hypotheses, texts.references):
         longest = max(map(len, row))
-        long_ones += longest >= 20 and len(text) > 1.5 * longest + 20
+        long_ones += longest >= 20 and len(text) > 1.5 * longest
         if len(text) > longest and ends_in_loop(text):
             loops += not any(map(ends_in_loop, row))
     if loops >= texts.least("changed"):
@@ -1024,25 +1021,29 @@ def find_teacher_forcing(widths: Mapping[tuple[int, int], int]) -> Findings:
         '5 of 5 batches have logits that are as wide as the'
     """
     count = sum(widths.values())
-    if len(widths) >= 3 and all(logits == labels for logits, labels in widths):
+    if len(widths) >= 3 and count >= 5 and all(logits == labels for logits, labels in widths):
         statement = "batches have logits that are as wide as their labels, as with teacher forcing"
         yield say("leak of labels", count, range(count), statement)
 
 
 def find_repeats(texts: Texts, sources: Lines) -> Findings:
-    """Sentences that come equally often, or hypotheses beside several references.
+    """Sentences that come equally often, hypotheses beside several references, or few different hypotheses.
 
     Example:
         >>> lines = [f"dog {number}" for number in range(8)] * 3
         >>> next(find_repeats(Texts(lines, [[line] for line in lines]), [""] * 24)).message[:40]
-        '8 of 8 sentences come 3 times each. Coun'
+        '8 of 8 different sentences come 3 times '
     """
     whole = Counter(zip(texts.hypotheses, map(tuple, texts.references), sources))
-    for name, frequencies in (("sentences", whole), ("hypotheses", Counter(texts.hypotheses))):
+    hypotheses = Counter(texts.hypotheses)
+    for name, frequencies in (("sentences", whole), ("hypotheses", hypotheses)):
         [(times, number)] = Counter(frequencies.values()).most_common(1)
         if times > 1 and number >= max(8, 0.8 * len(frequencies)):
-            yield say(f"repeats of {name}", number, frequencies, f"{name} come {times} times each")
-            return
+            yield say(f"repeats of {name}", number, frequencies, f"different {name} come {times} times each")
+            break
+    if texts.are_repetitive and max(hypotheses.values()) < texts.least("few"):  # unlike one text for many sentences
+        repeated = len(texts) - len(hypotheses)
+        yield say("same-output hypotheses", repeated, texts, "hypotheses equal an earlier one")
 
 
 # Words that metrics do not find
