@@ -111,6 +111,7 @@ def test_ter_of_references_without_words_is_that_of_sacrebleu(hypotheses: list[s
     }
 
 
+@pytest.mark.filterwarnings("ignore:.* hypotheses lack ")
 def test_error_rates_of_real_text(multi30k: Path) -> None:
     references = read_lines(multi30k / "test_2016_flickr.de")
     hypotheses = spoil(references)
