@@ -67,7 +67,7 @@ NOTE_SHARE = 1 / 3
 """A one-sided thing in fewer texts is no warning: a style of quotation marks, or a frequent name."""
 NEAR = 0.35
 """How near the texts of a good model are to their references: 0.54 to 0.63. Those of BLEU 5 have 0.2. A weak model may
-lack what the references have, and repeat words, but it writes hardly any symbols that they lack."""
+lack what the references have, but it writes hardly any symbols that they lack."""
 TAG = re.compile(r"<[^<>\s]+>|\[\w{2,}\]|>>\w+<<|(?<!\w)_*[a-z]{2,3}_[A-Z]\w+|__[a-z]{2,3}__|\u2047")
 """What looks like a special token, or like the code of a language. Unknown words may be decoded as \u2047."""
 SUBWORD = re.compile(r"\w@@ \w|\w ##\w|\u2581\w|\u0120\w+(?: \w+)? \u0120\w+(?: \w+)? \u0120|[a-z]\u0120|\w</w>")
@@ -343,7 +343,7 @@ def find_findings(
     """What stands out in texts, warnings first.
 
     Args:
-        hypotheses: the hypotheses, at most :data:`MAX_EXAMINED` for a short time.
+        hypotheses: the hypotheses. The first :data:`MAX_EXAMINED` take little time.
         references: the references of each.
         sources: the source of each, if it is known.
         metrics: the metrics by name, some of which do not see case, punctuation, spaces, or subwords; all do when None.
@@ -536,9 +536,9 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Findin
         name = find_remedy(quoted, kind)
         is_certain = name in CERTAIN
         is_extra = found.side == "hypotheses" and found.verb != "lack" and not is_word
-        # A weak model may do the rest: it repeats words, and what unrelated texts lack means nothing
+        # A weak model may do the rest, and what unrelated texts lack means nothing
         is_odd = is_certain or is_extra
-        if not is_odd and (few.likeness == 0):
+        if few.likeness == 0 and not is_odd:
             continue
         count, others = texts.count(quoted.does)[found.side]
         are_different = len(texts) >= MIN_DIFFERING and not few.are_repetitive
