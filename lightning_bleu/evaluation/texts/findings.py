@@ -86,7 +86,7 @@ ID = re.compile(r"\w{3}.*\d|\d{4}")
 REMEDIES = {
     "one-sided subwords": "Join the subwords: decode ids to text.",
     "one-sided tags": "Are they special tokens? Set skip_special_tokens=True. Remove thoughts between tags, too.",
-    "one-sided symbols": "Scores that see it are worse. Is it padding, markup, or punctuation? Print one with repr().",
+    "one-sided symbols": "It makes most scores worse. Is it padding, markup, or punctuation? Print one with repr().",
     "one-sided ends": "It makes the score worse.",
     "one-sided words": "It makes the score worse.",
     "one-sided kinds": "Write both sides alike, as in lower case, or set another tokenizer.",
