@@ -180,7 +180,7 @@ def say(name: str, count: int, whole: Sized, statement: str, *, is_note: bool = 
         >>> say("repeats of sentences", 2000, range(2000), "sentences come 2 times each").message
         '2,000 of 2,000 sentences come 2 times each. Count each once, or intervals are too narrow.'
     """
-    key, *_ = name.split()
+    key = name.split()[0]
     is_warning = not is_note and name not in NOTES
     return Finding(key, f"{count:,} of {len(whole):,} {statement}. {REMEDIES[name]}", is_warning=is_warning)
 
@@ -288,8 +288,8 @@ class Texts:
             {'hypotheses': (1, 2), 'references': (1, 1)}
         """
         hypotheses = len([*filter(has, self.hypotheses)])
-        in_all = sum(all(map(has, row)) for row in self.references)
-        in_any = sum(any(map(has, row)) for row in self.references)
+        answers = [[*map(has, row)] for row in self.references]
+        in_all, in_any = sum(map(all, answers)), sum(map(any, answers))
         return {"hypotheses": (hypotheses, in_any), "references": (in_all, hypotheses)}
 
 
@@ -442,7 +442,7 @@ def kinds_of(character: str) -> list[str]:
     category = unicodedata.category(character)
     kinds = [name for prefix, name in CATEGORIES.items() if category.startswith(prefix)]
     if character.isalpha():
-        script, *_ = unicodedata.name(character, "other").split()
+        script = unicodedata.name(character, "other").split()[0]
         kinds.append(f"{script.title()} letters")
     return kinds
 
@@ -582,7 +582,7 @@ def list_lacking(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
             lacking = len(few) - frequencies[kind]
             if lacking < few.least("kind") or lacking <= LACK_RATIO * (len(few) - count):
                 continue
-            name, *_ = kind.split(" at the ")
+            name = kind.split(" at the ")[0]
             if ASPECTS.get(name, "letters") in aspects:
                 yield OneSided(-0.9 * lacking, side, "lack", kind)
 
@@ -942,7 +942,7 @@ def find_loops(texts: Texts) -> Findings:
         '9 of 9 hypotheses end in a repetition, s'
     """
     loops = long_ones = 0
-    hypotheses = [TAG.sub("", text) for text in texts.hypotheses]  # padding is no loop
+    hypotheses = [re.sub(r"[<\[]\w+[>\]]", "", text) for text in texts.hypotheses]  # padding is no loop
     for text, row in zip(hypotheses, texts.references):
         longest = max(map(len, row))
         long_ones += longest >= 20 and len(text) > 1.5 * longest
