@@ -48,7 +48,7 @@ from lightning_bleu.evaluation.options import (
     make_namings,
     show_options,
 )
-from lightning_bleu.evaluation.scores.sentences import SavedLoaders, Share
+from lightning_bleu.evaluation.scores.sentences import MAX_EXAMINED, SavedLoaders, Share
 from lightning_bleu.evaluation.scores.uncertainty import (
     BestValidations,
     add_intervals,
@@ -63,7 +63,7 @@ from lightning_bleu.evaluation.scores.validation import (
     name_numbers,
     score_loaders,
 )
-from lightning_bleu.evaluation.texts.findings import MAX_EXAMINED, select_warnings
+from lightning_bleu.evaluation.texts.findings import select_warnings
 from lightning_bleu.metrics import CorpusBLEU
 from lightning_bleu.observers.dashboard import Dashboard
 from lightning_bleu.observers.loggers import check_loggers

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from lightning_bleu.core.messages import WarnOnce
-from lightning_bleu.evaluation.texts.findings import Finding, join_place
+from lightning_bleu.evaluation.names import join_place
+from lightning_bleu.evaluation.texts.findings import Finding
 from lightning_bleu.observers.recorded import find_validations, read_validation
 
 

@@ -47,6 +47,16 @@ class Name(NamedTuple):
         return Name(self.metric, score=self.score)
 
 
+def join_place(loader: str, group: str) -> str:
+    """Where a group is.
+
+    Example:
+        >>> join_place("news", "de"), join_place("", "de")
+        ('news/de', 'de')
+    """
+    return f"{loader}/{group}" if loader else group
+
+
 class Naming(NamedTuple):
     """How the names of a validation are written.
 

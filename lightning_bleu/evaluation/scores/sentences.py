@@ -21,17 +21,13 @@ from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.scoring import EvaluatorMetric, Scorer
 from lightning_bleu.evaluation.input.outputs import check_given
 from lightning_bleu.evaluation.input.positions import Loader
-from lightning_bleu.evaluation.names import check_labels
-from lightning_bleu.evaluation.texts.findings import (
-    MAX_EXAMINED,
-    MIN_GROUP,
-    Finding,
-    find_findings,
-    find_teacher_forcing,
-    join_place,
-    select_findings,
-)
+from lightning_bleu.evaluation.names import check_labels, join_place
+from lightning_bleu.evaluation.texts.findings import Finding, find_findings, find_teacher_forcing, select_findings
 
+MAX_EXAMINED = 2000
+"""In how many sentences of a loader findings are looked for, the first ones."""
+MIN_GROUP = 100
+"""How many of them a group must have to be examined by itself. A few sentences are alike by chance."""
 GROUP = packed_rows.IDENTITY_COLUMNS
 """The column of packed rows with the number of the group. The statistics of the metrics follow."""
 _REORDERED = "its collate_fn or its step reorders or drops the items of a batch"

@@ -25,9 +25,9 @@ from lightning_bleu.core.scoring import (
     format_range,
 )
 from lightning_bleu.core.significance import Interval, PairedTest, Verdict
-from lightning_bleu.evaluation.names import MEAN, Name, Naming
+from lightning_bleu.evaluation.names import MEAN, Name, Naming, join_place
 from lightning_bleu.evaluation.scores.sentences import SavedLoaders, SentenceRows, Sentences
-from lightning_bleu.evaluation.texts.findings import Finding, join_place
+from lightning_bleu.evaluation.texts.findings import Finding
 from lightning_bleu.views.blocks import Block, Cell, Note, Table, TableCell, View
 from lightning_bleu.views.viewable import Viewable
 

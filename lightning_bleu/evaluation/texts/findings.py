@@ -29,10 +29,6 @@ from lightning_bleu.core.mistakes import UNSPACED
 from lightning_bleu.core.scoring import EvaluatorMetric
 from lightning_bleu.views.blocks import Block, Note
 
-MAX_EXAMINED = 2000
-"""How many sentences of a loader are examined, the first ones."""
-MIN_GROUP = 100
-"""How many of them a group must have to be examined by itself. A few sentences are alike by chance."""
 MIN_DIFFERING = 20
 """How many sentences tell which words, letters, and marks differ. Fewer, such as the toy texts of a first try, may all
 have a word by chance."""
@@ -44,8 +40,6 @@ MAX_COMPARED = 50
 """In how many of these characters are compared, which takes longest."""
 MAX_CHARACTERS = 2000
 """How many characters of a text are examined, from both of its ends."""
-MAX_CANDIDATES = 100
-"""How many strings and kinds are examined, the most frequent ones."""
 FEW_CHARACTERS = 500
 """The same where it takes longer: NFKC of many combining marks is quadratic."""
 LEAST = {
@@ -85,11 +79,11 @@ ID = re.compile(r"\w{3}.*\d|\d{4}")
 """What a number of a sentence looks like, unlike small numbers."""
 REMEDIES = {
     "one-sided subwords": "Join the subwords: decode ids to text.",
-    "one-sided tags": "Are they special tokens? Set skip_special_tokens=True. Remove thoughts between tags, too.",
+    "one-sided tags": "Are they special tokens? Set skip_special_tokens=True. Else remove the tags.",
     "one-sided symbols": "It makes most scores worse. Is it padding, markup, or punctuation? Print one with repr().",
     "one-sided ends": "It makes the score worse.",
     "one-sided words": "It makes the score worse.",
-    "one-sided kinds": "Write both sides alike, as in lower case, or set another tokenizer.",
+    "one-sided kinds": "Write both sides alike, or set lowercase=True or another tokenizer.",
     "one-sided cuts": "Are texts cut off, as by a limit, or by ids[1:]? Else write both sides alike.",
     "changed": "Pass both sides through the same function.",
     "nearer": "Print one hypothesis with repr().",
@@ -104,12 +98,12 @@ REMEDIES = {
     "loops": "Early in training, wait. Later, put the end into the labels, and set eos_id. Is a prompt in them?",
     "same-output hypotheses": "Early in training, wait. Later, look at the ids. Does the decoder see the source?",
     "same-output references": "Is it the right column of the dataset?",
-    "source as prompt": "Score the new tokens only, generated[:, prompts.shape[1]:], and labels without the prompt.",
+    "source as prompt": "Score only the new tokens, generated[:, prompts.shape[1]:], with labels without the prompt.",
     "source as hypotheses": "Set the target language.",
     "source as references": "Return the column of the targets.",
     "leak": "Are references scored against themselves, or in the training data? If the task is easy, nothing is wrong.",
     "leak of labels": "Score what the model generates.",
-    "vocabulary": "Early in training, wait. Later, is it another order, another file, vocabulary, or language?",
+    "vocabulary": "Early in training, wait. Later, are they of another file, order, vocabulary, or language?",
     "vocabulary of a script": "Use CorpusCHRF, ROUGE(tokenizer=list), or CorpusBLEU(tokenizer='zh') for Chinese, "
     "'ja-mecab' for Japanese, 'char' for others. Among other languages, give this one a metric of its own with only=.",
 }
@@ -343,7 +337,7 @@ def find_findings(
     """What stands out in texts, warnings first.
 
     Args:
-        hypotheses: the hypotheses. The first :data:`MAX_EXAMINED` take little time.
+        hypotheses: the hypotheses.
         references: the references of each.
         sources: the source of each, if it is known.
         metrics: the metrics by name, some of which do not see case, punctuation, spaces, or subwords; all do when None.
@@ -388,16 +382,6 @@ def find_differences(texts: Texts, aspects: Collection[str]) -> Findings:
     yield from findings
     if aspects and not any(finding.is_warning for finding in findings):
         yield from find_unrelated(few)
-
-
-def join_place(loader: str, group: str) -> str:
-    """Where a finding of a group is.
-
-    Example:
-        >>> join_place("news", "de"), join_place("", "de")
-        ('news/de', 'de')
-    """
-    return f"{loader}/{group}" if loader else group
 
 
 def select_findings(findings: Iterable[Finding]) -> list[Finding]:
@@ -518,7 +502,7 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Findin
     explained = defaultdict[str, set[int]](set)
     candidates = [*list_contained(few, aspects), *list_lacking(few, aspects)]
     candidates.sort(key=lambda found: (" at the " in found.feature, found))
-    for found in [*list_changed(few), *candidates[:MAX_CANDIDATES]]:
+    for found in [*list_changed(few), *candidates]:
         kind = class_of(found.feature)
         is_word = found.verb == "contain" and kind != "symbol"
         lines = few.sides[found.side]
@@ -559,7 +543,7 @@ def list_strings(text: str) -> set[str]:
         >>> sorted(list_strings("so !"))
         [' !', '!', 'so']
     """
-    return {*text, *text.split(), *re.findall(r" [^\w\s]$|[^\w\s]{4}$", text)} - COMMON
+    return {*text, *text.split(), *re.findall(r"(?<=\w\w) [^\w\s]$|[^\w\s]{4}$", text)} - COMMON
 
 
 def list_contained(few: Texts, aspects: Collection[str]) -> Iterator[OneSided]:
@@ -752,7 +736,7 @@ def find_nearer(few: Texts) -> Findings:
         after = measure_likeness(changed)
         if after > max(0.15, before + 0.08):  # unlike by chance, as with texts of few characters
             statement = f"hypotheses were compared, and are nearer to their references {name}"
-            yield say("nearer", len(pairs), few, f"{statement}: {after:.0%} instead of {before:.0%}")
+            yield say("nearer", len(pairs), few, f"{statement}: {after:.0%} alike instead of {before:.0%}")
 
 
 # What is not text, although both sides have it
@@ -769,7 +753,7 @@ def find_both_sides(few: Texts) -> Findings:
     """
     for statement, (pattern, name) in PIECES.items():
         count, others = few.count(pattern.search)["hypotheses"]
-        if min(count, others) >= few.least("letter"):
+        if min(count, others) >= few.least("symbol"):
             yield say(name, count, few, f"hypotheses {statement}, and so do references")
             return
     pairs = [*filter(all, zip(*few.sides.values()))]
@@ -863,7 +847,7 @@ def find_sources(texts: Texts, sources: Lines) -> Findings:
             yield say("source as prompt", prompts, texts, f"{side} contain their source as a prompt")
         # Unlike those in post-editing
         if len(copies) >= texts.least("few") and measure_likeness(copies) < 0.3:
-            statement = f"{side} equal their source: copies, unlike {OTHER[side]}"
+            statement = f"{side} equal their source, unlike {OTHER[side]}"
             yield say(f"source as {side}", len(copies), texts, statement)
 
 
@@ -896,14 +880,17 @@ def find_order(texts: Texts) -> Findings:
     """
     first = texts.pick(range(min(MAX_COUNTED, len(texts))), FEW_CHARACTERS)
     owners = defaultdict(list)
-    for number, reference in enumerate(first.sides["references"]):
-        for piece in list_pieces(reference):
+    pieces_of = [*map(list_pieces, first.sides["references"])]
+    for number, pieces in enumerate(pieces_of):
+        for piece in pieces:
             owners[piece].append(number)
     offsets: Counter[int] = Counter()
     for number, hypothesis in enumerate(first.hypotheses):
-        owner = find_owner(number, map(owners.__getitem__, list_pieces(hypothesis)))
+        pieces = list_pieces(hypothesis)
+        owner = find_owner(number, map(owners.__getitem__, pieces))
+        has_own = 2 * len(pieces & pieces_of[number]) >= len(pieces)
         if owner is not None:
-            offsets[owner - number] += 1
+            offsets[0 if has_own else owner - number] += 1
     own = offsets.pop(0, 0)
     count = offsets.total()
     for offset, most in offsets.most_common(1):
@@ -931,7 +918,9 @@ def find_owner(number: int, owned: Iterable[list[int]]) -> int | None:
     best = max(sorted(votes), key=votes.__getitem__, default=number)
     if votes[best] < max(2, votes.total() / 3):
         return None
-    return best if votes[best] > 3 * votes[number] else number
+    if votes[best] > 3 * votes[number]:
+        return best
+    return number
 
 
 def find_loops(texts: Texts) -> Findings:
@@ -948,7 +937,7 @@ def find_loops(texts: Texts) -> Findings:
         long_ones += longest >= 20 and len(text) > 1.5 * longest
         if len(text) > longest and ends_in_loop(text):
             loops += not any(map(ends_in_loop, row))
-    if loops >= texts.least("changed"):
+    if loops >= max(texts.least("changed"), long_ones / 2):
         yield say("loops", loops, texts, "hypotheses end in a repetition, so they do not stop")
     elif long_ones >= texts.least("letter"):
         yield say("loops", long_ones, texts, "hypotheses are more than 1.5 times as long as their longest reference")
@@ -997,7 +986,7 @@ def find_limit(texts: Texts) -> Findings:
         are_cut = of_longer.count(limit) >= max(least, 0.8 * len(of_longer))
         have_one_pattern = len({length for length in others if length > limit}) == 1
         is_peak = count > 10 * lengths.count(limit - 1) > 0  # lengths of whole texts become rarer
-        if (are_cut and not have_one_pattern) or (is_peak and limit <= max(others)):
+        if (are_cut and not have_one_pattern) or (is_peak and min(others) < limit <= max(others)):
             statement = f"{side} have {limit} words, and none has more, as if a limit cut them"
             yield say("limit", count, texts, statement)
 
@@ -1104,7 +1093,7 @@ def find_unrelated(few: Texts) -> Findings:
         '50 of 100 hypotheses were compared, and are no nearer to their own'
     """
     characters = min(sum(map(len, lines)) for lines in few.sides.values())
-    are_long = characters >= 20 * max(len(few), 100)  # unlike names and yes or no
+    are_long = characters >= max(20 * len(few), 1000)  # unlike names and yes or no
     if are_long and few.likeness == 0 and measure_likeness(few.compared) < 0.2:  # unlike molecules
         statement = "hypotheses were compared, and are no nearer to their own references than to others"
         yield say("vocabulary", len(few.compared), few, statement)
