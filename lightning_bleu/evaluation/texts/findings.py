@@ -1093,7 +1093,7 @@ def find_unrelated(few: Texts) -> Findings:
         '50 of 100 hypotheses were compared, and are no nearer to their own'
     """
     characters = min(sum(map(len, lines)) for lines in few.sides.values())
-    are_long = characters >= max(20 * len(few), 1000)  # unlike names and yes or no
+    are_long = characters >= max(20 * len(few), 2000)  # unlike names and yes or no
     if are_long and few.likeness == 0 and measure_likeness(few.compared) < 0.2:  # unlike molecules
         statement = "hypotheses were compared, and are no nearer to their own references than to others"
         yield say("vocabulary", len(few.compared), few, statement)
