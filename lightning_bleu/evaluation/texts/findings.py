@@ -847,7 +847,7 @@ def find_sources(texts: Texts, sources: Lines) -> Findings:
             yield say("source as prompt", prompts, texts, f"{side} contain their source as a prompt")
         # Unlike those in post-editing
         if len(copies) >= texts.least("few") and measure_likeness(copies) < 0.3:
-            statement = f"{side} equal their source, unlike {OTHER[side]}"
+            statement = f"{side} equal their source, as copies do, unlike {OTHER[side]}"
             yield say(f"source as {side}", len(copies), texts, statement)
 
 
