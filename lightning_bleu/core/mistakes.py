@@ -141,8 +141,7 @@ def suspect_words_as_references(lines: Sequence[str], counts: IntArray) -> Itera
     remaining = iter(references)
     in_order = 0
     for hypothesis, count in zip(hypotheses, counts.tolist()):
-        words = list(islice(remaining, count))
-        in_order += _has_bigram(hypothesis, words)
+        in_order += _has_bigram(hypothesis, [*islice(remaining, count)])
     if 2 * in_order > len(hypotheses):
         yield (
             "words as references",
