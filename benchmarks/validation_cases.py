@@ -32,6 +32,7 @@ from lightning_bleu.hugging_face import EvaluatorMixin
 
 UNITS = ["µs per batch", "ms per validation"]
 SAMPLES = 8
+"""How many samples there are, if there are any."""
 
 
 def validation_cases(data: Path | None) -> Iterator[Case]:

@@ -82,7 +82,7 @@ def _merge(earlier: RecordedValidation | None, later: Mapping[str, Any]) -> Reco
     findings = []
     for loader in later["loaders"]:
         for finding in loader["findings"]:
-            where = loader["name"] if finding["group"] is None else join_place(loader["name"], finding["group"])
+            where = join_place(loader["name"], finding["group"])
             findings.append(Finding(finding["key"], finding["message"], where))
     lines = {line["key"]: line for line in later["scores"]}
     if earlier is not None:

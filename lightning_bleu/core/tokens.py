@@ -350,6 +350,7 @@ class TokenCache:
         """Add the ids of texts to the words or to the lines."""
         if texts:
             entries.update(zip(texts, encoded))
+            # Joined, because to ask each text for its size takes a tenth of the time of a new word
             self._bytes += sys.getsizeof("".join(texts)) + sum(map(len, encoded))
 
 

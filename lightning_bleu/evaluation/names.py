@@ -47,14 +47,14 @@ class Name(NamedTuple):
         return Name(self.metric, score=self.score)
 
 
-def join_place(loader: str, group: str) -> str:
-    """Where a group is.
+def join_place(loader: str, group: str | None) -> str:
+    """What a loader, or a group of it, is called in messages; empty for a loader without a name.
 
     Example:
-        >>> join_place("news", "de"), join_place("", "de")
-        ('news/de', 'de')
+        >>> join_place("news", "de"), join_place("", "de"), join_place("news", None)
+        ('news/de', 'de', 'news')
     """
-    return f"{loader}/{group}" if loader else group
+    return "/".join(filter(None, [loader, group]))
 
 
 class Naming(NamedTuple):

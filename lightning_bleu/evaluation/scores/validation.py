@@ -338,7 +338,7 @@ def _score_sum(
 
 def _describe_undefined(name: Name) -> Mistake:
     """A ratio whose denominator is 0, so that it has no score."""
-    where = "/".join(filter(None, [name.loader, name.group]))
+    where = join_place(name.loader, name.group)
     of_where = f" of {where!r}" if where else ""
     message = (
         f"{name.key!r}{of_where} is a ratio whose denominator is 0, such as errors per word of empty references. It "

@@ -477,6 +477,11 @@ class OneSided(NamedTuple):
     feature: str
     example: str = ""
 
+    @property
+    def is_at_end(self) -> bool:
+        """Whether it is a kind of characters at one of the ends."""
+        return " at the " in self.feature
+
     def does(self, text: str) -> bool:
         """Whether a text does so.
 
@@ -499,17 +504,17 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Findin
         few: those in which they are looked for.
         aspects: what the metrics see.
     """
+    are_different = len(texts) >= MIN_DIFFERING and not few.are_repetitive
     explained = defaultdict[str, set[int]](set)
     candidates = [*list_contained(few, aspects), *list_lacking(few, aspects)]
-    candidates.sort(key=lambda found: (" at the " in found.feature, found))
+    candidates.sort(key=lambda found: (found.is_at_end, found))
     for found in [*list_changed(few), *candidates]:
         kind = class_of(found.feature)
         is_word = found.verb == "contain" and kind != "symbol"
         lines = few.sides[found.side]
         numbers = [number for number, line in enumerate(lines) if found.does(line)]
         # A period that only one side has explains no missing capitals
-        is_anywhere = found.verb == "lack" and " at the " not in found.feature
-        topic = found.feature if is_anywhere else ""
+        topic = found.feature if found.verb == "lack" and not found.is_at_end else ""
         if are_most(number in explained[topic] for number in numbers):
             continue
         quoted = found
@@ -525,15 +530,13 @@ def find_one_sided(texts: Texts, few: Texts, aspects: Collection[str]) -> Findin
         if few.likeness == 0 and not is_odd:
             continue
         count, others = texts.count(quoted.does)[found.side]
-        are_different = len(texts) >= MIN_DIFFERING and not few.are_repetitive
         are_enough = are_different or is_certain or name == "changed"
         if are_enough and count > LACK_RATIO * others:  # unlike what other references have
             for topic in topics:
                 explained[topic].update(numbers)
-            statement = describe_one_sided(quoted, others)
             is_rare = not is_certain and count < NOTE_SHARE * len(texts)
             is_note = is_rare or (few.likeness <= NEAR and not is_odd)
-            yield say(name, count, texts, statement, is_note=is_note)
+            yield say(name, count, texts, describe_one_sided(quoted, others), is_note=is_note)
 
 
 def list_strings(text: str) -> set[str]:
@@ -592,7 +595,7 @@ def find_remedy(found: OneSided, kind: str) -> str:
         'one-sided tags'
     """
     if found.verb == "lack":
-        return "one-sided cuts" if " at the " in found.feature else "one-sided kinds"
+        return "one-sided cuts" if found.is_at_end else "one-sided kinds"
     if found.verb == "have":
         return "changed"
     start = found.example.find(found.feature)
@@ -780,8 +783,7 @@ def find_tags(verb: str, ends: Sequence[tuple[str, str]]) -> Findings:
             frequencies.update(tags[:1])
     for tag, count in frequencies.most_common(1):
         if count >= max(4, 0.5 * len(ends)):
-            statement = f"hypotheses {verb} {tag!r}, and so do their references"
-            yield say("both-sides ends", count, ends, statement)
+            yield say("both-sides ends", count, ends, f"hypotheses {verb} {tag!r}, and so do their references")
 
 
 def find_ids(verb: str, ends: Sequence[tuple[str, str]]) -> Findings:
@@ -931,12 +933,12 @@ def find_loops(texts: Texts) -> Findings:
         '9 of 9 hypotheses end in a repetition, s'
     """
     loops = long_ones = 0
-    hypotheses = [re.sub(r"[<\[]\w+[>\]]", "", text) for text in texts.hypotheses]  # padding is no loop
-    for text, row in zip(hypotheses, texts.references):
+    for text, row in zip(texts.hypotheses, texts.references):
         longest = max(map(len, row))
-        long_ones += longest >= 20 and len(text) > 1.5 * longest
-        if len(text) > longest and ends_in_loop(text):
-            loops += not any(map(ends_in_loop, row))
+        if len(text) > longest:
+            words = TAG.sub("", text)  # padding is no loop
+            long_ones += longest >= 20 and len(words) > 1.5 * longest
+            loops += len(words) > longest and ends_in_loop(words) and not any(map(ends_in_loop, row))
     if loops >= max(texts.least("changed"), long_ones / 2):
         yield say("loops", loops, texts, "hypotheses end in a repetition, so they do not stop")
     elif long_ones >= texts.least("letter"):
